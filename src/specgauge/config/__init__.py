@@ -1,0 +1,1 @@
+"""Experiments, variants, models and workloads as data: one concept a file."""

@@ -1,0 +1,169 @@
+"""YAML files into pydantic models, with errors that name file, line, key and nearest valid name."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from specgauge.errors import UsageError
+
+Location = tuple[str | int, ...]
+
+
+class StrictModel(BaseModel):
+    """Base of every configuration model: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+M = TypeVar("M", bound=StrictModel)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """A safe loader that refuses a key written twice: YAML would silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is written twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> tuple[Any, dict[Location, int]]:
+    """Parse ``path``.  Returns its value and the 1-based line of each key and list item.
+
+    Raises:
+        UsageError: no such file, unreadable, or not YAML (with the line).
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    try:
+        value = yaml.load(text, Loader=_UniqueKeyLoader)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f":{mark.line + 1}" if mark else ""
+        raise UsageError(f"{path}{line}: not valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not valid YAML: {error}") from error
+    lines: dict[Location, int] = {}
+    if node is not None:
+        _collect_lines(node, (), lines)
+    return value, lines
+
+
+def _collect_lines(node: yaml.Node, at: Location, lines: dict[Location, int]) -> None:
+    lines.setdefault(at, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        for key, child in node.value:
+            here = (*at, key.value)
+            lines[here] = key.start_mark.line + 1
+            _collect_lines(child, here, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            _collect_lines(child, (*at, index), lines)
+
+
+def load(model: type[M], path: Path, **defaults: Any) -> M:
+    """Read ``path`` as a ``model``; ``defaults`` fill keys that the file does not give.
+
+    Raises:
+        UsageError: with one line for each fault, each naming file, line and key.
+    """
+    value, lines = read_yaml(path)
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: expected keys and values, found a {type(value).__name__}")
+    try:
+        return model.model_validate({**defaults, **value})
+    except ValidationError as error:
+        raise UsageError("\n".join(_explain(error, model, path, lines))) from error
+
+
+def _explain(
+    error: ValidationError, model: type[BaseModel], path: Path, lines: dict[Location, int]
+) -> list[str]:
+    faults: dict[str, None] = {}
+    for fault in error.errors():
+        location = _without_tags(fault["loc"], lines)
+        line = next(
+            (lines[location[:n]] for n in range(len(location), -1, -1) if location[:n] in lines), 1
+        )
+        key = ".".join(str(part) for part in location) or "(file)"
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            message = "unknown key" + _nearest(str(location[-1]), _names_at(model, location[:-1]))
+        elif fault["type"] == "missing":
+            message = "this key is required"
+        elif fault["type"].endswith(("_type", "_parsing")):
+            message = f"{message}, found {fault['input']!r}"
+        faults[f"{path}:{line}: {key}: {message}"] = None
+    return list(faults)
+
+
+def _without_tags(location: Location, lines: dict[Location, int]) -> Location:
+    """Drop the parts that pydantic adds for the member of a union: they are in no file."""
+    kept: Location = ()
+    for index, part in enumerate(location):
+        last = index == len(location) - 1
+        if (*kept, part) in lines or (last and not str(part)[:1].isupper()):
+            kept = (*kept, part)
+    return kept
+
+
+def _names_at(model: type[BaseModel], location: Location) -> list[str]:
+    """Valid keys of the model that sits at ``location`` inside ``model``."""
+    current: list[type[BaseModel]] = [model]
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotations = [m.model_fields[part].annotation for m in current if part in m.model_fields]
+        current = [found for a in annotations for found in _models_in(a)]
+    return [name for m in current for name in m.model_fields]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    origin = typing.get_origin(annotation)
+    if origin is None and not isinstance(annotation, types.UnionType):
+        return []
+    return [found for a in typing.get_args(annotation) for found in _models_in(a)]
+
+
+def _nearest(name: str, valid: list[str]) -> str:
+    close = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; valid here: {', '.join(sorted(valid))}" if valid else ""
+
+
+def find_named(folder: Path, kind: str, name: str) -> Path:
+    """The file of the ``kind`` (variant, model, …) called ``name`` in ``folder``.
+
+    Raises:
+        UsageError: none is called so; the nearest name and all names are in the message.
+    """
+    path = folder / f"{name}.yaml"
+    if path.is_file():
+        return path
+    names = sorted(p.stem for p in folder.glob("*.yaml"))
+    near = _nearest(name, names)
+    listed = f" ({', '.join(names)})" if names and "did you mean" in near else ""
+    raise UsageError(f"no {kind} is called {name!r} in {folder}{near}{listed}")
