@@ -1,0 +1,162 @@
+"""An experiment with everything it names: read, cross-checked, ready to be planned."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specgauge.config.base import find_named, load
+from specgauge.config.experiment import Experiment
+from specgauge.config.model import Model
+from specgauge.config.project import Project
+from specgauge.config.prompts import Prompts, load_prompts
+from specgauge.config.variant import Variant
+from specgauge.config.workload import Workload
+from specgauge.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An experiment and the files it names.  ``variants`` holds those to run and the baseline."""
+
+    experiment: Experiment
+    path: Path
+    model: Model
+    variants: dict[str, Variant]
+    prompts: Prompts
+    warmup_prompts: Prompts | None
+    warnings: tuple[str, ...]
+
+    def speculative_config(self, variant: Variant, project: Project) -> dict[str, Any] | None:
+        """What ``variant`` passes as ``--speculative-config``, its drafter's place filled in."""
+        if variant.speculative_config is None:
+            return None
+        config = dict(variant.speculative_config)
+        if variant.drafter is not None:
+            config["model"] = place(self.model.drafters[variant.drafter], project)
+        return config
+
+
+def place(name: str, project: Project) -> str:
+    """A model's folder as an absolute path if it is one in the project, else the hub name."""
+    folder = project.root / Path(name).expanduser()
+    return str(folder) if folder.is_dir() else name
+
+
+def resolve(
+    project: Project,
+    experiment_name: str,
+    only: list[str] | None = None,
+    model_name: str | None = None,
+    port: int | None = None,
+) -> Resolved:
+    """Read ``config/experiments/<experiment_name>.yaml`` (or a path) and all that it names.
+
+    Args:
+        project: where the files are.
+        experiment_name: a name, or the path of a YAML file.
+        only: variants to run; None = all of the experiment's.
+        model_name: instead of the experiment's model.
+        port: instead of the experiment's port.
+
+    Raises:
+        UsageError: anything is missing, misspelt or does not fit together.
+        EnvironmentFault: a workload's download failed.
+    """
+    path = _experiment_path(project, experiment_name)
+    experiment = load(Experiment, path, name=path.stem)
+    changes: dict[str, Any] = {}
+    if model_name is not None:
+        changes["model"] = model_name
+    if port is not None:
+        changes["server"] = experiment.server.model_copy(update={"port": port})
+    experiment = experiment.model_copy(update=changes)
+    model_path = find_named(project.config("models"), "model", experiment.model)
+    model = load(Model, model_path, name=model_path.stem)
+    names = list(dict.fromkeys([*experiment.variants, *(only or [])]))
+    variants = {name: _variant(project, name) for name in names}
+    warnings = [
+        f"variant {v.name!r}: vLLM's speculative config has no key {key!r} known here; passed as is"
+        for v in variants.values()
+        for key in v.unknown_keys()
+    ]
+    for name in only if only is not None else experiment.variants:
+        _check_drafter(variants[name], model, model_path)
+    if experiment.baseline not in names:
+        warnings.append(
+            f"the baseline {experiment.baseline!r} is not among the variants: "
+            "cells get verdicts, but there will be no speed-ups"
+        )
+    prompts = _workload(project, experiment.workload)
+    for item in experiment.loads:
+        prompts.first(item.requests, f"{path}: load {item.name}")
+    warmup = None
+    if experiment.warmup is not None:
+        warmup = _workload(project, experiment.warmup.workload)
+        needed = 1 + sum(experiment.warmup.batches)
+        warmup.first(needed, f"{path}: the warm-up (one prompt, then batches)")
+        measured = {p.text for p in prompts.prompts}
+        shared = next((p.id for p in warmup.prompts if p.text in measured), None)
+        if shared is not None:
+            raise UsageError(
+                f"{warmup.path}: prompt {shared!r} is also measured: "
+                "a warm-up must use other prompts, or it warms the prefix cache"
+            )
+    return Resolved(experiment, path, model, variants, prompts, warmup, tuple(warnings))
+
+
+def _experiment_path(project: Project, name: str) -> Path:
+    given = Path(name)
+    if given.suffix in (".yaml", ".yml") or given.parent != Path():
+        return given
+    return find_named(project.config("experiments"), "experiment", name)
+
+
+def _variant(project: Project, name: str) -> Variant:
+    path = find_named(project.config("variants"), "variant", name)
+    variant = load(Variant, path, name=path.stem)
+    if variant.name != path.stem:
+        raise UsageError(f"{path}: name is {variant.name!r}; it must be the file's, {path.stem!r}")
+    return variant
+
+
+def _check_drafter(variant: Variant, model: Model, model_path: Path) -> None:
+    if variant.drafter is None or variant.drafter in model.drafters:
+        return
+    known = ", ".join(sorted(model.drafters)) or "none"
+    raise UsageError(
+        f"variant {variant.name!r} needs the drafter {variant.drafter!r}, but model "
+        f"{model.name!r} has {known}: add it under 'drafters:' in {model_path}"
+    )
+
+
+def _workload(project: Project, name: str) -> Prompts:
+    folder = project.config("workloads")
+    given = Path(name)
+    if given.suffix == ".jsonl":
+        path = given.expanduser().absolute()
+        return load_prompts(Workload(name=given.stem, path=str(path)), path.parent)
+    path = find_named(folder, "workload", name)
+    return load_prompts(load(Workload, path, name=path.stem), path.parent)
+
+
+def flags(args: dict[str, Any]) -> list[str]:
+    """vLLM's command-line words for ``args`` (see ``variant.ServerArgs``)."""
+    words: list[str] = []
+    for name, value in args.items():
+        flag = f"--{name.replace('_', '-')}"
+        if value is None:
+            continue
+        if value is True:
+            words.append(flag)
+        elif value is False:
+            words.append(f"--no-{flag[2:]}")
+        elif isinstance(value, dict):
+            words += [flag, json.dumps(value)]
+        elif isinstance(value, list):
+            words += [flag, *(str(item) for item in value)]
+        else:
+            words += [flag, str(value)]
+    return words

@@ -1,0 +1,1 @@
+"""Start, await, log and stop a vLLM server."""

@@ -1,0 +1,41 @@
+"""``server.log``: each line of a server's output, stamped when it arrived.  Stdlib only."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+class LineLog:
+    """Appends ``<UTC, ms> <O|E> <line>``; the time is that of the read that ended the line."""
+
+    def __init__(self, path: Path, tee: bool) -> None:
+        self._file = path.open("ab")
+        self._tee = tee
+        self._partial: dict[str, bytes] = {"O": b"", "E": b""}
+
+    def feed(self, stream: str, data: bytes) -> None:
+        """Add bytes of stream ``O`` (stdout) or ``E`` (stderr); a carriage return ends a line."""
+        *lines, rest = re.split(rb"\r\n|\n|\r", self._partial[stream] + data)
+        self._partial[stream] = rest
+        self._write(stream, lines)
+
+    def finish(self) -> None:
+        """Write what had no line end, and close."""
+        for stream, rest in self._partial.items():
+            if rest:
+                self._write(stream, [rest])
+        self._file.close()
+
+    def _write(self, stream: str, lines: list[bytes]) -> None:
+        now = datetime.now(UTC)
+        stamp = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z {stream} ".encode()
+        for line in lines:
+            self._file.write(stamp + line + b"\n")
+            if self._tee:
+                sys.stdout.buffer.write(line + b"\n")
+        self._file.flush()
+        if self._tee:
+            sys.stdout.buffer.flush()

@@ -1,0 +1,160 @@
+"""A server on this machine, under a process runner of its own (``serve/process.py``)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from specgauge.record.atomic import write_json
+from specgauge.record.documents import Launch
+from specgauge.serve.ports import require_free
+from specgauge.serve.protocol import ServerDied, ServerSpec
+from specgauge.serve.tree import leftovers
+
+_POLL_S = 0.2
+_LAST_LINES = 15
+_RUNNER_EXTRA_S = 60.0
+"""On top of the grace time, for the runner to kill, drain and look at caches; then it is killed."""
+
+
+class LocalServer:
+    """Implements ``protocol.Server``.
+
+    The server shares our session but not our process group: Ctrl-C at the terminal reaches only
+    the harness, which stops things in order.  A session of its own would starve the client: the
+    kernel groups threads by session, and vLLM's engine spins.
+    """
+
+    def __init__(self, spec: ServerSpec) -> None:
+        self._spec = spec
+        self._runner: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Launch it.  Raises EnvironmentFault when its port is taken."""
+        spec = self._spec
+        require_free(spec.host, spec.port)
+        folder = spec.paths.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        description = folder / ".runner.json"
+        write_json(
+            description,
+            {
+                "id": spec.id,
+                "argv": spec.argv,
+                "env": spec.env,
+                "cwd": spec.cwd,
+                "log": str(spec.paths.server_log),
+                "launch": str(spec.paths.launch),
+                "health_url": f"{spec.url}/health",
+                "grace_s": spec.stop_grace_s,
+                "caches": spec.caches,
+                "parent_pipe": True,
+            },
+        )
+        # The description holds the environment with its secrets: only for the runner's eyes.
+        description.chmod(0o600)
+        self._runner = subprocess.Popen(
+            [sys.executable, "-m", "specgauge.serve.process", str(description)],
+            stdin=subprocess.PIPE,
+            process_group=0,
+        )
+
+    def wait_ready(self, on_wait: Callable[[str], None]) -> None:
+        """See ``protocol.Server``."""
+        deadline = time.monotonic() + self._spec.ready_timeout_s
+        while True:
+            launch = self._launch()
+            if launch is not None and launch.ready_at is not None:
+                self._forget_description()
+                return
+            if (death := self.death()) is not None:
+                raise ServerDied(f"the server ended before it was ready: {death}")
+            if time.monotonic() > deadline:
+                raise ServerDied(
+                    f"the server was not ready within {self._spec.ready_timeout_s:.0f} s "
+                    f"('server: ready_timeout_s:').{self._tail()}"
+                )
+            on_wait(self._newest_line())
+            time.sleep(_POLL_S)
+
+    def death(self) -> str | None:
+        """See ``protocol.Server``."""
+        launch = self._launch()
+        if launch is not None and launch.ended_at is not None:
+            return f"{_exit_words(launch.exit_code)}.{self._tail()}"
+        if self._runner is None or self._runner.poll() is None:
+            return None
+        return f"its runner ended with status {self._runner.returncode}.{self._tail()}"
+
+    def stop(self) -> Launch:
+        """See ``protocol.Server``."""
+        self._forget_description()
+        runner = self._runner
+        if runner is not None:
+            if runner.stdin is not None:
+                with contextlib.suppress(OSError):
+                    runner.stdin.close()
+            if runner.poll() is None:
+                runner.send_signal(signal.SIGTERM)
+            try:
+                runner.wait(self._spec.stop_grace_s + _RUNNER_EXTRA_S)
+            except subprocess.TimeoutExpired:
+                runner.kill()
+                runner.wait()
+            for pid in leftovers(self._spec.id):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        launch = self._launch()
+        if launch is None:
+            launch = Launch(
+                id=self._spec.id, argv=[], env={}, started_at=time.time(), clock_offset=0.0
+            )
+        return launch
+
+    def _launch(self) -> Launch | None:
+        try:
+            text = self._spec.paths.launch.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        launch = Launch.model_validate_json(text)
+        return launch if launch.id == self._spec.id else None
+
+    def _forget_description(self) -> None:
+        (self._spec.paths.folder / ".runner.json").unlink(missing_ok=True)
+
+    def _lines(self) -> list[str]:
+        """The newest lines of the log without their stamps."""
+        with contextlib.suppress(FileNotFoundError), self._spec.paths.server_log.open("rb") as log:
+            log.seek(0, os.SEEK_END)
+            log.seek(max(0, log.tell() - 8192))
+            text = log.read().decode(errors="replace")
+            return [line[27:] for line in text.splitlines()[-40:] if line[27:].strip()]
+        return []
+
+    def _newest_line(self) -> str:
+        lines = self._lines()
+        return lines[-1] if lines else ""
+
+    def _tail(self) -> str:
+        lines = self._lines()[-_LAST_LINES:]
+        if not lines:
+            return " It printed nothing."
+        listed = "\n".join(f"  | {line[:200]}" for line in lines)
+        return f" Its last lines ({self._spec.paths.server_log}):\n{listed}"
+
+
+def _exit_words(code: int | None) -> str:
+    if code is None:
+        return "it ended"
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = str(-code)
+        return f"ended by signal {name}"
+    return f"exit code {code}"
