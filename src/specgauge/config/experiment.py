@@ -14,7 +14,8 @@ from specgauge.config.variant import ServerArgs
 class Sampling(StrictModel):
     """How tokens are chosen.  ``seed`` + a request's index is that request's seed."""
 
-    temperature: float = Field(default=0.0, ge=0)
+    temperature: float | None = Field(default=0.0, ge=0)
+    """null: not sent, so that the server applies the model's own ``generation_config``."""
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = None
     seed: int = 0

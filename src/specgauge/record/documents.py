@@ -56,6 +56,8 @@ class Launch(Document):
     """TERM was not enough."""
     leftover: int = 0
     """Processes of its tree that had to be killed after the main one had ended."""
+    log_error: str | None = None
+    """Lines are missing from server.log: it could not be written."""
     cache_before: list[CacheState] = []
     cache_after: list[CacheState] = []
 
@@ -123,7 +125,7 @@ class CellDocument(Document):
     output_tokens: int
     """Asked of every request."""
     ignore_eos: bool
-    temperature: float
+    temperature: float | None
     prefix_cache: Literal["keep", "reset"]
     prefix_cache_was_reset: bool = False
     host_load: dict[str, float] = {}

@@ -9,6 +9,12 @@ from pathlib import Path
 WARMUP = "warmup"
 """Load name under which a start's warm-up requests are recorded (never a measured cell)."""
 
+FIRST_CALL = "first-call"
+"""Load name of a start without warm-up: its very first request repeated after the last cell."""
+
+UNMEASURED = frozenset({WARMUP, FIRST_CALL})
+"""Load names that are not cells of the experiment."""
+
 
 @dataclass(frozen=True)
 class CellPaths:

@@ -12,7 +12,8 @@ class LineLog:
     """Appends ``<UTC, ms> <O|E> <line>``; the time is that of the read that ended the line."""
 
     def __init__(self, path: Path, tee: bool) -> None:
-        self._file = path.open("ab")
+        self._file = path.open("ab", buffering=0)
+        self.error: str | None = None
         self._tee = tee
         self._partial: dict[str, bytes] = {"O": b"", "E": b""}
 
@@ -32,10 +33,11 @@ class LineLog:
     def _write(self, stream: str, lines: list[bytes]) -> None:
         now = datetime.now(UTC)
         stamp = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z {stream} ".encode()
-        for line in lines:
-            self._file.write(stamp + line + b"\n")
-            if self._tee:
-                sys.stdout.buffer.write(line + b"\n")
-        self._file.flush()
+        try:
+            self._file.write(b"".join(stamp + line + b"\n" for line in lines))
+        except OSError as error:
+            # A full disk must not block the server's output, nor end the one who can stop it.
+            self.error = str(error)
         if self._tee:
+            sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
             sys.stdout.buffer.flush()

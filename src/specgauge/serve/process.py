@@ -110,6 +110,7 @@ class Runner:
         self._attend(process, log)
         process.returncode = self._exit_code()
         log.finish()
+        self._launch["log_error"] = log.error
         self._launch["ended_at"] = time.time()
         self._launch["exit_code"] = self._exit_code()
         self._launch["cache_after"] = [cache_state(f) for f in self._spec.get("caches", [])]
@@ -236,11 +237,13 @@ class Runner:
     def _save(self) -> None:
         path = Path(self._spec["launch"])
         temporary = path.with_name(f".{path.name}.tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(self._launch, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        # A full disk must not end the one process that can stop the server.
+        with contextlib.suppress(OSError):
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump(self._launch, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
 
 
 def main(spec_path: str) -> int:

@@ -1,0 +1,221 @@
+"""The verbs: run, analyze, report, list, validate-config.  No logic of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+import specgauge
+from specgauge.config.project import Project, find_project
+from specgauge.config.resolve import Resolved, resolve
+from specgauge.errors import ExitCode, SpecgaugeError, UsageError
+from specgauge.record.layout import RunPaths
+
+console = Console()
+errors = Console(stderr=True)
+
+
+class _Verbs(click.Group):
+    """Turns our errors into one message and the exit code of their kind."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["standalone_mode"] = False
+        try:
+            sys.exit(super().main(*args, **kwargs) or ExitCode.MEASURED)
+        except SpecgaugeError as error:
+            errors.print(f"specgauge: {error}", style="red", markup=False, soft_wrap=True)
+            sys.exit(error.exit_code)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(ExitCode.USAGE)
+        except (KeyboardInterrupt, click.Abort):
+            errors.print("interrupted")
+            sys.exit(ExitCode.INTERRUPTED)
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(specgauge.__version__)
+def main() -> None:
+    """Measure whether speculative decoding pays on vLLM, and whether the number can be trusted."""
+
+
+def _model_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--model", help="A model of config/models instead of the experiment's.")(
+        function
+    )
+
+
+@main.command()
+@click.option("--experiment", "-e", default="quick", show_default=True, help="Name or YAML path.")
+@click.option(
+    "--variant",
+    "-v",
+    "variants",
+    multiple=True,
+    required=True,
+    help="A variant of config/variants (may be given again), or 'all' of the experiment.",
+)
+@_model_option
+@click.option("--run", "run_id", help="Write into this run id; made if it does not exist.")
+@click.option("--new", "fresh", is_flag=True, help="Start a new run even if one could go on.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port for the server.")
+@click.option("--strict", is_flag=True, help="Exit with 6 if a cell is SUSPECT.")
+def run(
+    experiment: str,
+    variants: tuple[str, ...],
+    model: str | None,
+    run_id: str | None,
+    fresh: bool,
+    port: int | None,
+    strict: bool,
+) -> int:
+    """Serve the variants one after the other, load them, then report.
+
+    Goes on with the newest run of the same settings that is not complete.
+    """
+    from specgauge.run.executor import Request, execute
+
+    if run_id is not None and (Path(run_id).name != run_id or run_id.startswith(".")):
+        raise UsageError(f"--run takes a run id, a plain name; {run_id!r} is not one")
+    project = find_project()
+    resolved = _resolve(project, experiment, variants, model, port)
+    names = resolved.experiment.variants if "all" in variants else list(variants)
+    outcome = execute(resolved, project, Request(list(names), run_id, fresh), console)
+    code = ExitCode.MEASURED
+    if any(outcome.paths.folder.glob("*/start-*/*/repeat-*/cell.json")):
+        code = _report(outcome.paths, strict)
+    for line in outcome.failed:
+        errors.print(f"not measured: {line}", style="red", markup=False, soft_wrap=True)
+    if outcome.interrupted:
+        errors.print(
+            "Interrupted: what was measured is kept. The same command goes on where it stopped."
+        )
+        return ExitCode.INTERRUPTED
+    return ExitCode.INCOMPLETE if outcome.failed else code
+
+
+def _resolve(
+    project: Project,
+    experiment: str,
+    variants: tuple[str, ...],
+    model: str | None,
+    port: int | None,
+) -> Resolved:
+    only = None if "all" in variants else list(variants)
+    resolved = resolve(project, experiment, only, model, port)
+    for warning in resolved.warnings:
+        errors.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+    return resolved
+
+
+def _report(paths: RunPaths, strict: bool) -> int:
+    from specgauge.analyze.summary import exit_code, summarise
+    from specgauge.record.reader import read_run
+    from specgauge.report.terminal import headline
+    from specgauge.report.write import write_report
+
+    record = read_run(paths.folder)
+    summary = summarise(record)
+    write_report(record, summary, paths)
+    console.print(headline(summary))
+    console.print(f"Report: {paths.analysis / 'report.md'}", highlight=False, soft_wrap=True)
+    return int(exit_code(summary, strict))
+
+
+@main.command()
+@click.argument("run", required=False)
+@click.option("--strict", is_flag=True, help="Exit with 6 if a cell is SUSPECT.")
+def report(run: str | None, strict: bool) -> int:
+    """Analyse RUN again (default: the latest) and write its tables, figures and report."""
+    from specgauge.record.runs import find_run
+
+    return _report(find_run(find_project().results, run), strict)
+
+
+@main.command()
+@click.argument("run", required=False)
+@click.option("--strict", is_flag=True, help="Exit with 6 if a cell is SUSPECT.")
+def analyze(run: str | None, strict: bool) -> int:
+    """Analyse RUN again (default: the latest): summary.json and the headline only."""
+    from specgauge.analyze.summary import exit_code, summarise
+    from specgauge.record.reader import read_run
+    from specgauge.record.runs import find_run
+    from specgauge.report.terminal import headline
+    from specgauge.report.write import write_summary
+
+    paths = find_run(find_project().results, run)
+    summary = summarise(read_run(paths.folder))
+    write_summary(summary, paths)
+    console.print(headline(summary))
+    console.print(f"Summary: {paths.summary}", highlight=False, soft_wrap=True)
+    return int(exit_code(summary, strict))
+
+
+@main.command("list")
+def list_runs() -> int:
+    """List the runs in results/ and their verdicts."""
+    from specgauge.record.manifest import read_manifest
+    from specgauge.record.runs import completed, runs_of, verdict_counts
+
+    results = find_project().results
+    table = Table("run", "model", "variants", "starts", "verdicts", box=None)
+    found = False
+    for folder in sorted(p for p in results.glob("*") if p.is_dir() and not p.is_symlink()):
+        for paths in runs_of(results, folder.name):
+            found = True
+            name = f"{folder.name}/{paths.folder.name}"
+            try:
+                manifest = read_manifest(paths.manifest)
+            except UsageError as error:
+                table.add_row(name, f"[red]{error}[/red]", "", "", "")
+                continue
+            counts = verdict_counts(paths)
+            verdicts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
+            table.add_row(
+                name,
+                str(manifest.model["name"]),
+                " ".join(sorted({p.variant for p in completed(paths)})),
+                str(len(completed(paths))),
+                verdicts or "not analysed",
+            )
+    if not found:
+        console.print(f"no runs yet in {results}", highlight=False, soft_wrap=True)
+        return ExitCode.MEASURED
+    console.print(table)
+    return ExitCode.MEASURED
+
+
+@main.command("validate-config")
+@click.argument("experiments", nargs=-1)
+@_model_option
+def validate_config(experiments: tuple[str, ...], model: str | None) -> int:
+    """Check EXPERIMENTS (default: all of config/experiments) and everything they name."""
+    project = find_project()
+    names = experiments or sorted(p.stem for p in project.config("experiments").glob("*.yaml"))
+    worst = ExitCode.MEASURED
+    for name in names:
+        try:
+            resolved = _resolve(project, name, ("all",), model, None)
+        except SpecgaugeError as error:
+            errors.print(f"✗ {name}: {error}", style="red", markup=False, soft_wrap=True)
+            worst = max(worst, error.exit_code)
+            continue
+        e = resolved.experiment
+        loads = ", ".join(load.name for load in e.loads)
+        console.print(
+            f"✓ {name}: {resolved.model.name}, {', '.join(e.variants)}; {loads}; "
+            f"{e.rounds} round{'s' if e.rounds > 1 else ''}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    return worst
+
+
+if __name__ == "__main__":
+    main()

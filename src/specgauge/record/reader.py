@@ -1,0 +1,199 @@
+"""Reads a results folder back into plain data: the only input of the analysis."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from specgauge.analyze.records import (
+    CellRecord,
+    LoadSetup,
+    LogLine,
+    RunRecord,
+    RunSetup,
+    SloSetup,
+    StartRecord,
+    VariantSetup,
+)
+from specgauge.errors import UsageError
+from specgauge.record.documents import CellDocument, Document, Launch, Outcome
+from specgauge.record.layout import WARMUP, CellPaths, RunPaths, StartPaths
+from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, RESULTS_SCHEMA
+
+D = TypeVar("D", bound=Document)
+
+_STAMPED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z) ([OE]) ?(.*)")
+
+
+def read_run(folder: Path) -> RunRecord:
+    """Read the run in ``folder``.  Partial starts are present and flagged by their outcome.
+
+    Raises:
+        UsageError: no run there, a file of it is damaged, or it has another schema.
+    """
+    paths = RunPaths(folder)
+    setup = _setup(_manifest(paths))
+    order = {variant.name: i for i, variant in enumerate(setup.variants)}
+    starts = [_start(variant, k, at) for variant, k, at in paths.starts()]
+    starts.sort(key=lambda s: (order.get(s.variant, len(order)), s.variant, s.start))
+    return RunRecord(setup, tuple(starts))
+
+
+def _manifest(paths: RunPaths) -> dict[str, Any]:
+    manifest = _json(paths.manifest)
+    if manifest is None:
+        raise UsageError(
+            f"{paths.folder}: no run here: {paths.manifest.name} is missing. Give a folder "
+            "results/<experiment>/<run-id> (`specgauge list` shows them)."
+        )
+    found = manifest.get("schema")
+    if found != RESULTS_SCHEMA:
+        raise UsageError(
+            f"{paths.manifest}: its schema is {found!r}, this release reads {RESULTS_SCHEMA!r}. "
+            "Use the release that wrote it, or measure again."
+        )
+    return manifest
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{path}: expected a JSON object, found a {type(value).__name__}")
+    return value
+
+
+def _document(model: type[D], path: Path) -> D | None:
+    value = _json(path)
+    if value is None:
+        return None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{path}: {key}: {first['msg']}") from error
+
+
+def _setup(manifest: dict[str, Any]) -> RunSetup:
+    """The plan, read leniently: a key that is missing has its default."""
+    experiment: dict[str, Any] = manifest.get("experiment") or {}
+    variants: dict[str, Any] = manifest.get("variants") or {}
+    names = [*experiment.get("variants", []), *variants]
+    model = manifest.get("model") or experiment.get("model") or ""
+    slo: dict[str, Any] | None = experiment.get("slo")
+    return RunSetup(
+        experiment=str(experiment.get("name", "")),
+        run_id=str(manifest.get("run_id", "")),
+        model=str(model.get("name", "") if isinstance(model, dict) else model),
+        baseline=str(experiment.get("baseline", "vanilla")),
+        variants=tuple(_variant(name, variants.get(name) or {}) for name in dict.fromkeys(names)),
+        loads=tuple(_load(load) for load in experiment.get("loads", [])),
+        rounds=int(experiment.get("rounds", 1)),
+        repeats=int(experiment.get("repeats", 1)),
+        slo=SloSetup(slo.get("ttft_ms"), slo.get("tpot_ms"), slo.get("e2e_ms")) if slo else None,
+        facts=manifest,
+    )
+
+
+def _variant(name: str, value: dict[str, Any]) -> VariantSetup:
+    return VariantSetup(name, value.get("speculative_config"), value.get("matched_baseline"))
+
+
+def _load(value: dict[str, Any]) -> LoadSetup:
+    concurrency, rate = value.get("concurrency"), value.get("rate")
+    name = f"c{concurrency}" if concurrency is not None else f"r{float(rate or 0)}"
+    return LoadSetup(name, int(value.get("requests", 0)), concurrency, rate)
+
+
+def _start(variant: str, k: int, paths: StartPaths) -> StartRecord:
+    launch = _document(Launch, paths.launch)
+    cells = [_cell(variant, k, load, r, at) for load, r, at in paths.cells()]
+    cells.sort(key=lambda c: (c.document is None, c.document.t_begin if c.document else 0.0))
+    return StartRecord(
+        variant=variant,
+        start=k,
+        launch=launch,
+        outcome=_document(Outcome, paths.outcome),
+        log=read_log(paths.server_log, launch.clock_offset if launch else 0.0),
+        metrics=_frame(paths.metrics, METRICS),
+        cells=tuple(c for c in cells if c.load != WARMUP),
+        warmup=tuple(c for c in cells if c.load == WARMUP),
+    )
+
+
+def _cell(variant: str, k: int, load: str, repeat: int, paths: CellPaths) -> CellRecord:
+    return CellRecord(
+        variant=variant,
+        start=k,
+        load=load,
+        repeat=repeat,
+        document=_document(CellDocument, paths.cell),
+        requests=_frame(paths.requests, REQUESTS),
+        chunks=_frame(paths.chunks, CHUNKS),
+    )
+
+
+def _frame(path: Path, schema: pa.Schema) -> pd.DataFrame:
+    """The table at ``path``, or an empty one where there is none.
+
+    Raises:
+        UsageError: damaged, or a column of ``schema`` is missing.
+    """
+    if not path.is_file():
+        return frame(schema.empty_table())
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    missing = [name for name in schema.names if name not in table.column_names]
+    if missing:
+        raise UsageError(f"{path}: the columns {', '.join(missing)} are missing")
+    return frame(table)
+
+
+def frame(table: pa.Table) -> pd.DataFrame:
+    """``table`` as pandas: whole numbers that may be missing stay whole (Int64 and the like)."""
+    nullable = {
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+    }
+    result: pd.DataFrame = table.to_pandas(types_mapper=nullable.get)
+    return result
+
+
+def read_log(path: Path, clock_offset: float) -> tuple[LogLine, ...]:
+    """Stamped lines of a server, on the cells' clock: epoch less ``clock_offset``.
+
+    A line without a stamp (the end of a damaged file) has the time of the line before it.
+    """
+    if not path.is_file():
+        return ()
+    found: list[LogLine] = []
+    t, stream = 0.0, "O"
+    for raw in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        text = raw
+        if stamped := _STAMPED.fullmatch(raw):
+            epoch = datetime.fromisoformat(stamped[1]).astimezone(UTC).timestamp()
+            t, stream, text = epoch - clock_offset, stamped[2], stamped[3]
+        found.append(LogLine(t, _stream(stream), text))
+    return tuple(found)
+
+
+def _stream(letter: str) -> Literal["O", "E"]:
+    return "E" if letter == "E" else "O"

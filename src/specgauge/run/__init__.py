@@ -1,0 +1,1 @@
+"""Runs an experiment: plans the starts, serves, loads, records, and survives what goes wrong."""

@@ -1,0 +1,138 @@
+"""The exact command line and environment of a variant's server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from specgauge.config.experiment import Experiment
+from specgauge.config.project import Project, cache_folder
+from specgauge.config.resolve import Resolved, flags, place
+from specgauge.config.variant import Variant
+from specgauge.embedded.model import ensure
+from specgauge.errors import EnvironmentFault
+
+_CACHE_VARIABLES = {
+    "VLLM_CACHE_ROOT": "vllm",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "NUMBA_CACHE_DIR": "numba",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "CUDA_CACHE_PATH": "cuda",
+}
+"""Every compile cache of the stack, and its folder under a common one."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """How to start a server."""
+
+    argv: list[str]
+    env: dict[str, str]
+    caches: list[str]
+    speculative_config: dict[str, Any] | None
+
+
+def program(experiment: Experiment, project: Project) -> list[str]:
+    """The experiment's server command with its program made absolute.
+
+    Raises:
+        EnvironmentFault: there is no such program; says how to get it.
+    """
+    name, *rest = experiment.server.command
+    inside = project.root / name
+    if inside.is_file():
+        return [str(inside), *rest]
+    found = shutil.which(name)
+    if found is None:
+        raise EnvironmentFault(
+            f"no server program {name!r} (looked in {project.root} and on PATH). "
+            "'make setup' makes the CPU environment; for a vLLM of your own set "
+            "'server: command: [vllm, serve]' in the experiment"
+        )
+    return [found, *rest]
+
+
+def model_folder(resolved: Resolved, project: Project) -> str:
+    """What vLLM is given as the model: a folder or a hub name.
+
+    Raises:
+        EnvironmentFault: a folder that is not there, or the embedded model cannot be made.
+    """
+    model = resolved.model
+    if model.embedded is not None:
+        return str(ensure(model.embedded, project.root))
+    assert model.path is not None
+    given = place(model.path, project)
+    if given == model.path and model.path.startswith((".", "/", "~")):
+        raise EnvironmentFault(
+            f"model folder {model.path} does not exist (model {model.name!r}, 'path:')"
+        )
+    return given
+
+
+def build(
+    resolved: Resolved,
+    variant: Variant,
+    project: Project,
+    model: str,
+    cache: Path | None,
+) -> Command:
+    """The server command of ``variant``.
+
+    Later sources win over earlier ones: model, experiment, variant.
+
+    Args:
+        resolved: the experiment.
+        variant: which variant.
+        project: for paths.
+        model: from ``model_folder``.
+        cache: folder for all compile caches; None leaves them where the user has them.
+    """
+    experiment = resolved.experiment
+    server = experiment.server
+    speculative = resolved.speculative_config(variant, project)
+    args: dict[str, Any] = {
+        "host": server.host,
+        "port": server.port,
+        "served-model-name": resolved.model.name,
+    }
+    if resolved.model.revision is not None:
+        args["revision"] = resolved.model.revision
+    for more in (resolved.model.server_args, server.args, variant.server_args):
+        args |= {name.replace("_", "-"): value for name, value in more.items()}
+    argv = [*program(experiment, project), model, *flags(args)]
+    if speculative is not None:
+        argv += ["--speculative-config", json.dumps(speculative)]
+    env = {**resolved.model.server_env, **server.env, **variant.server_env}
+    if experiment.prefix_cache == "reset":
+        env["VLLM_SERVER_DEV_MODE"] = "1"
+    caches: list[str] = []
+    if cache is not None:
+        for name, folder in _CACHE_VARIABLES.items():
+            env[name] = str(cache / folder)
+        caches = [str(cache)]
+    else:
+        caches = [str(p) for p in _usual_caches(env) if p.is_dir()]
+    return Command(argv, env, caches, speculative)
+
+
+def _usual_caches(env: dict[str, str]) -> list[Path]:
+    home = Path.home()
+    return [
+        Path(env.get("VLLM_CACHE_ROOT", home / ".cache" / "vllm")),
+        Path(env.get("TRITON_CACHE_DIR", home / ".triton" / "cache")),
+    ]
+
+
+def compile_cache(experiment: Experiment, run_id: str, variant: str, k: int) -> Path | None:
+    """Folder for a start's compile caches under the experiment's policy; None = the user's own."""
+    base = cache_folder() / "compile"
+    if experiment.compile_cache == "per-variant":
+        return base / experiment.name / variant
+    if experiment.compile_cache == "fresh":
+        return base / "fresh" / run_id / variant / f"start-{k}"
+    return None

@@ -1,0 +1,223 @@
+"""Runs an experiment's pending starts one after the other and keeps going past failures."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+import specgauge
+from specgauge.config.project import Project
+from specgauge.config.prompts import Prompts
+from specgauge.config.resolve import Resolved
+from specgauge.errors import EnvironmentFault
+from specgauge.plan import StartPlan, starts
+from specgauge.record.documents import CellDocument, Launch
+from specgauge.record.layout import UNMEASURED, RunPaths
+from specgauge.record.manifest import (
+    Manifest,
+    WorkloadFacts,
+    fingerprint,
+    read_manifest,
+    write_manifest,
+)
+from specgauge.record.runs import OpenRun, completed, new_run_id, open_run
+from specgauge.run.command import model_folder, program
+from specgauge.run.interrupts import terminate_as_interrupt
+from specgauge.run.machine import git_facts, machine_facts, packages_of
+from specgauge.run.progress import Durations, Progress, words
+from specgauge.run.start import Start, StartResult, free_start, steps_of
+
+
+@dataclass
+class RunOutcome:
+    """What ``execute`` leaves behind."""
+
+    paths: RunPaths
+    failed: list[str] = field(default_factory=list)
+    """One line a start that was not measured completely."""
+    interrupted: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the person asked ``run`` for."""
+
+    variants: list[str]
+    run_id: str | None = None
+    fresh: bool = False
+
+
+def execute(resolved: Resolved, project: Project, request: Request, console: Console) -> RunOutcome:
+    """Make every start of ``request.variants`` that the run still lacks.
+
+    A start that fails is reported and the next one is made; a variant whose server could not even
+    be started is not tried again in later rounds.
+
+    Raises:
+        UsageError: the run or the prompts do not fit.
+        EnvironmentFault: nothing can be measured here.
+    """
+    experiment = resolved.experiment
+    planned = starts(experiment, request.variants)
+    new = _manifest(resolved, project, request)
+    program(experiment, project)
+    with open_run(project.results, new, planned, run_id=request.run_id, fresh=request.fresh) as run:
+        done = completed(run.paths)
+        pending = [plan for plan in planned if plan not in done]
+        _announce(console, run, planned, pending)
+        outcome = RunOutcome(run.paths)
+        if pending:
+            model = model_folder(resolved, project)
+            with terminate_as_interrupt():
+                _make_all(resolved, project, run, pending, model, console, outcome)
+    return outcome
+
+
+def _make_all(
+    resolved: Resolved,
+    project: Project,
+    run: OpenRun,
+    pending: list[StartPlan],
+    model: str,
+    console: Console,
+    outcome: RunOutcome,
+) -> None:
+    durations = earlier_durations(project.results, resolved.experiment.name)
+    steps: list[Hashable] = [kind for plan in pending for kind in steps_of(resolved, plan)]
+    expected = durations.total(steps)
+    if expected is not None:
+        console.print(f"Expected to take about {words(expected)}.", highlight=False)
+    progress = Progress(console, durations, steps)
+    hopeless: set[str] = set()
+    try:
+        for plan in pending:
+            if plan.variant in hopeless:
+                outcome.failed.append(f"{plan.variant}: not started again after its failure")
+                progress.skip(steps_of(resolved, plan))
+                continue
+            k = free_start(run.paths, plan.variant)
+            start = Start(resolved, project, run.paths, plan, k, model, progress)
+            result = start.make()
+            _note_version(run.paths, result, resolved, project)
+            if result.state == "complete":
+                progress.note(f"✓ {start.title}")
+                continue
+            outcome.failed.append(f"{start.title}: {result.error}")
+            progress.note(f"✗ {start.title}: {result.error}", "red")
+            if not result.ready:
+                hopeless.add(plan.variant)
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    finally:
+        progress.close()
+
+
+def _announce(
+    console: Console, run: OpenRun, planned: list[StartPlan], pending: list[StartPlan]
+) -> None:
+    folder = run.paths.folder
+    if not run.resumed:
+        console.print(f"New run {folder}", highlight=False, soft_wrap=True)
+    elif pending:
+        console.print(
+            f"Going on with run {folder}: {len(planned) - len(pending)} of {len(planned)} starts "
+            "are measured (--new starts afresh)",
+            highlight=False,
+            soft_wrap=True,
+        )
+    else:
+        console.print(
+            f"Run {folder} is complete: nothing to measure", highlight=False, soft_wrap=True
+        )
+
+
+def _facts(prompts: Prompts | None) -> WorkloadFacts | None:
+    if prompts is None:
+        return None
+    return WorkloadFacts(
+        name=prompts.workload.name, sha256=prompts.sha256, prompts=len(prompts.prompts)
+    )
+
+
+def _manifest(resolved: Resolved, project: Project, request: Request) -> Manifest:
+    experiment = resolved.experiment.model_dump(mode="json")
+    model = resolved.model.model_dump(mode="json")
+    workload, warmup = _facts(resolved.prompts), _facts(resolved.warmup_prompts)
+    assert workload is not None
+    # Which variants take part, and words, do not change what a start measures.
+    telling = {k: v for k, v in experiment.items() if k not in ("variants", "description")}
+    mark = fingerprint(
+        {
+            "experiment": telling,
+            "model": model,
+            "workload": workload.sha256,
+            "warmup": warmup.sha256 if warmup else None,
+            "runtime": "process",
+        }
+    )
+    return Manifest(
+        run_id=request.run_id or new_run_id(mark),
+        created_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        experiment=experiment,
+        model=model,
+        variants={
+            name: variant.model_dump(mode="json") for name, variant in resolved.variants.items()
+        },
+        workload=workload,
+        warmup_workload=warmup,
+        runtime="process",
+        machine=machine_facts(),
+        git=git_facts(project),
+        specgauge_version=specgauge.__version__,
+        fingerprint=mark,
+    )
+
+
+def _note_version(run: RunPaths, result: StartResult, resolved: Resolved, project: Project) -> None:
+    """Write the version of the first server into the manifest; hold all later ones to it."""
+    if result.vllm_version is None:
+        return
+    manifest = read_manifest(run.manifest)
+    known = manifest.vllm.get("version")
+    if known is None:
+        python = program(resolved.experiment, project)[0]
+        facts = {"version": result.vllm_version, "packages": packages_of(python)}
+        write_manifest(run.manifest, manifest.model_copy(update={"vllm": facts}))
+    elif known != result.vllm_version:
+        raise EnvironmentFault(
+            f"this run was begun with vLLM {known}, the server is now {result.vllm_version}: "
+            "start a run of its own with --new"
+        )
+
+
+def earlier_durations(results: Path, experiment: str) -> Durations:
+    """Durations of steps in earlier runs of the experiment, newest 20 starts."""
+    durations = Durations()
+    launches = sorted(
+        (results / experiment).glob("*/*/start-*/launch.json"), key=lambda p: p.stat().st_mtime
+    )
+    for path in launches[-20:]:
+        with contextlib.suppress(ValueError, OSError):
+            launch = Launch.model_validate_json(path.read_text(encoding="utf-8"))
+            if launch.ready_at is None:
+                continue
+            durations.add(("launch",), launch.ready_at - launch.started_at)
+            durations.add(("stop",), 3.0)
+            folded: dict[str, float] = {}
+            for cell_path in path.parent.glob("*/repeat-*/cell.json"):
+                cell = CellDocument.model_validate_json(cell_path.read_text(encoding="utf-8"))
+                if cell.state != "complete":
+                    continue
+                seconds = cell.t_end - cell.t_begin + 1.2
+                if cell.load in UNMEASURED:
+                    folded[cell.load] = folded.get(cell.load, 0.0) + seconds
+                else:
+                    durations.add((cell.load,), seconds)
+            for name, seconds in folded.items():
+                durations.add((name,), seconds)
+    return durations

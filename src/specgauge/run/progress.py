@@ -1,0 +1,119 @@
+"""What runs, how far, how long still: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+
+_PLAIN_EVERY_S = 10.0
+
+
+class Durations:
+    """Mean duration of each kind of step seen so far, to say how long the rest will take."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Hashable, list[float]] = {}
+
+    def add(self, kind: Hashable, seconds: float) -> None:
+        """Note that a step of ``kind`` took ``seconds``."""
+        self._seen.setdefault(kind, []).append(seconds)
+
+    def mean(self, kind: Hashable) -> float | None:
+        """Mean seconds of ``kind``, or None if never seen."""
+        values = self._seen.get(kind)
+        return sum(values) / len(values) if values else None
+
+    def total(self, kinds: list[Hashable]) -> float | None:
+        """Expected seconds for ``kinds`` one after the other; None if any was never seen."""
+        means = [self.mean(kind) for kind in kinds]
+        return None if any(m is None for m in means) else sum(m for m in means if m is not None)
+
+
+def words(seconds: float) -> str:
+    """``40 s``, ``3 min``, ``2 h 05 min``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+class Progress:
+    """Steps of known kinds; the time left is the sum of what earlier ones of a kind took."""
+
+    def __init__(self, console: Console, durations: Durations, steps: list[Hashable]) -> None:
+        self._console = console
+        self._durations = durations
+        self._left = list(steps)
+        self._all = len(steps)
+        self._title = ""
+        self._kind: Hashable = None
+        self._began = time.monotonic()
+        self._printed_at = 0.0
+        self._status: Status | None = None
+        if console.is_terminal:
+            self._status = console.status("")
+            self._status.start()
+
+    def begin(self, kind: Hashable, title: str) -> None:
+        """A step of ``kind`` begins; ``title`` says what runs."""
+        self._kind, self._title, self._began = kind, title, time.monotonic()
+        self._printed_at = 0.0
+        self.tick("")
+
+    def tick(self, detail: str, fraction: float | None = None) -> None:
+        """Say how far the step is; ``fraction`` of it (0..1) if known."""
+        now = time.monotonic()
+        if self._status is None and now - self._printed_at < _PLAIN_EVERY_S:
+            return
+        self._printed_at = now
+        elapsed = now - self._began
+        parts = [self._title, detail[:100], f"{elapsed:.0f} s", self._time_left(elapsed, fraction)]
+        line = " · ".join(part for part in parts if part)
+        if self._status is not None:
+            self._status.update(escape(line))
+        else:
+            self._console.print(escape(line), highlight=False, soft_wrap=True)
+
+    def _time_left(self, elapsed: float, fraction: float | None) -> str:
+        later = list(self._left)
+        if self._kind in later:
+            later.remove(self._kind)
+        rest = self._durations.total(later)
+        usual = self._durations.mean(self._kind)
+        if fraction is not None and fraction > 0.05:
+            own: float | None = elapsed * (1 - fraction) / fraction
+        else:
+            own = None if usual is None else max(0.0, usual - elapsed)
+        done = self._all - len(self._left)
+        share = f"step {done + 1} of {self._all}" if self._all else ""
+        if own is not None and rest is not None:
+            return f"{share}, about {words(own + rest)} left"
+        if own is not None and fraction is not None:
+            return f"{share}, this step {words(own)} more"
+        return f"{share}, time left not known yet"
+
+    def end(self, kind: Hashable) -> None:
+        """The step is over; its duration helps to foretell the next of its kind."""
+        if kind == self._kind:
+            self._durations.add(kind, time.monotonic() - self._began)
+        self.skip([kind])
+
+    def skip(self, kinds: list[Hashable]) -> None:
+        """These steps will not come any more."""
+        for kind in kinds:
+            if kind in self._left:
+                self._left.remove(kind)
+
+    def note(self, text: str, style: str = "") -> None:
+        """A line that stays."""
+        self._console.print(escape(text), style=style or None, highlight=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Take the live line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
