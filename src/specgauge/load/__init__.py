@@ -1,0 +1,1 @@
+"""Load generation: Locust users that stream completions and record every chunk's true time."""

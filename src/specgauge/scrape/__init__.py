@@ -1,0 +1,1 @@
+"""Scrapes of ``/metrics``: a process that collects them, and their reading as time series."""

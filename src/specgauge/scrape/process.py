@@ -1,0 +1,54 @@
+"""The scraper as the harness sees it: a process of its own, started and stopped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from specgauge.errors import EnvironmentFault
+
+STOP_LIMIT_S = 60.0
+"""To parse and write: a thousand scrapes take a few seconds."""
+
+
+class Scraper:
+    """Scrapes ``url_base``/metrics five times a second into ``out`` (schema.METRICS).
+
+    The process ends, and writes, also when its parent dies: its stdin ends then.
+    """
+
+    def __init__(self, url_base: str, out: Path) -> None:
+        self._url = url_base
+        self._out = out
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start scraping; the server need not answer yet."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "specgauge.scrape", self._url, str(self._out.absolute())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+
+    def stop(self) -> None:
+        """Scrape a last time, parse, write ``out``; returns when that is done.  May be repeated.
+
+        Raises:
+            EnvironmentFault: it did not write the file; with the reason.
+        """
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            _out, complaint = process.communicate(timeout=STOP_LIMIT_S)  # closes its stdin
+        except subprocess.TimeoutExpired:
+            complaint = f"not done within {STOP_LIMIT_S:g} s".encode()
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode != 0:
+            text = complaint.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+            raise EnvironmentFault(f"{self._out}: the scraper failed: {text[-1]}")
