@@ -1,0 +1,1 @@
+"""A server in vLLM's shape with planted truth: it says exactly what it really did."""

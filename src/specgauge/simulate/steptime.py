@@ -1,0 +1,51 @@
+"""How long an engine step takes: by batch size, prefilled tokens, drafts, and planted spread."""
+
+from __future__ import annotations
+
+import bisect
+import random
+
+from specgauge.simulate.truth import Affine, Truth
+
+
+class StepTime:
+    """Step times of one server process.
+
+    ``start_factor`` is this process's own factor (``noise.start_cv``): it multiplies every step.
+    """
+
+    def __init__(self, truth: Truth, method: str) -> None:
+        self._law = truth.step_law(method)
+        self._drafted_s = truth.variant(method).drafted_step_ms / 1000
+        self._prefill_rate = truth.prefill_tokens_per_s
+        self._cv = truth.noise.step_cv
+        self._rng = random.Random(f"step:{truth.seed}:{method}")
+        own = truth.noise.start_seed
+        spread = random.Random() if own is None else random.Random(f"start:{own}")
+        self.start_factor = 1 + truth.noise.start_cv * _cut(spread.gauss(0, 1))
+
+    def mean(self, batch: int) -> float:
+        """Seconds of a step of ``batch`` requests, without prefill, draft or spread."""
+        if isinstance(self._law, Affine):
+            return (self._law.base + self._law.per_request * batch) / 1000
+        sizes = sorted(self._law)
+        at = bisect.bisect_left(sizes, batch)
+        if at == 0:
+            return self._law[sizes[0]] / 1000
+        if at == len(sizes):
+            return self._law[sizes[-1]] / 1000
+        low, high = sizes[at - 1], sizes[at]
+        share = (batch - low) / (high - low)
+        return (self._law[low] * (1 - share) + self._law[high] * share) / 1000
+
+    def draw(self, batch: int, prefill_tokens: int, drafted: bool) -> float:
+        """Seconds of one step."""
+        time = self.mean(batch) + (self._drafted_s if drafted else 0.0)
+        time += prefill_tokens / self._prefill_rate
+        if self._cv:
+            time *= 1 + self._cv * _cut(self._rng.gauss(0, 1))
+        return max(time * self.start_factor, 0.0)
+
+
+def _cut(z: float) -> float:
+    return max(-3.0, min(3.0, z))
