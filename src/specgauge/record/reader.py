@@ -186,7 +186,9 @@ def read_log(path: Path, clock_offset: float) -> tuple[LogLine, ...]:
         return ()
     found: list[LogLine] = []
     t, stream = 0.0, "O"
-    for raw in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for raw in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        if not raw:
+            continue
         text = raw
         if stamped := _STAMPED.fullmatch(raw):
             epoch = datetime.fromisoformat(stamped[1]).astimezone(UTC).timestamp()

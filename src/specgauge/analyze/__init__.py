@@ -1,0 +1,1 @@
+"""From records to figures and verdicts: pure functions, no I/O."""

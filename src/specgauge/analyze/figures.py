@@ -1,0 +1,128 @@
+"""A cell's observed figures, put together from the definitions."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from specgauge.analyze import acceptance, latency, prefix_cache, steps, throughput
+from specgauge.analyze.context import CellContext
+from specgauge.analyze.document import (
+    CrossCheckFigures,
+    GoodputFigures,
+    LengthOverTime,
+    Observed,
+    Spread,
+    StepSpread,
+)
+from specgauge.analyze.log import lines
+from specgauge.analyze.stats import mean, percentile
+
+
+def observe(cell: CellContext) -> Observed:
+    """Every figure of ``cell`` as measured.  A figure without its records is None."""
+    requests, chunks, load = cell.requests, cell.chunks, cell.load
+    latencies, span = cell.latencies, cell.span
+    counters, window, drafted = cell.start.counters, cell.window, cell.drafting
+    ok = len(latencies)
+    is_open = load.rate is not None
+    seconds = span.seconds if span else None
+    slo = cell.setup.slo
+    drafts = drafted if drafted and drafted.drafts else None
+    return Observed(
+        requests=load.requests,
+        failed=max(load.requests - ok, 0),
+        prompt_tokens=int(requests["prompt_tokens"].sum()),
+        output_tokens=int(requests["output_tokens"].sum()),
+        duration_s=seconds,
+        output_tok_s=throughput.output_tok_s(requests),
+        total_tok_s=throughput.total_tok_s(requests),
+        full_batch_tok_s=throughput.full_batch_tok_s(requests, chunks, load.concurrency),
+        request_s=ok / seconds if seconds else None,
+        ttft_ms=spread(latencies["ttft"]),
+        ttft_scheduled_ms=spread(latencies["ttft_scheduled"]) if is_open else None,
+        e2e_ms=spread(latencies["e2e"]),
+        e2e_scheduled_ms=spread(latencies["e2e_scheduled"]) if is_open else None,
+        tpot_ms=spread(latencies["tpot"]),
+        step_ms=_steps(cell),
+        goodput=_goodput(cell) if is_open and slo and seconds else None,
+        tokens_per_step=acceptance.tokens_per_step(chunks),
+        acceptance_length=drafts.length if drafts else None,
+        draft_coverage=acceptance.coverage(drafted.drafts, chunks) if drafted else None,
+        efficiency=drafts.efficiency if drafts else None,
+        drafts=round(drafted.drafts) if drafted else None,
+        draft_tokens=round(drafted.draft_tokens) if drafted else None,
+        accepted_tokens=round(drafted.accepted) if drafted else None,
+        acceptance_by_position=list(drafts.by_position) if drafts else [],
+        acceptance_distribution=list(drafts.distribution) if drafts else [],
+        acceptance_length_over_time=_over_time(cell),
+        acceptance_check=_cross_check(cell),
+        tokens_per_step_by_category=acceptance.by_category(requests, chunks),
+        prefix_cache_hit_rate=prefix_cache.hit_rate(counters, window) if window else None,
+        joules_per_token=None,
+    )
+
+
+def spread(seconds: pd.Series | npt.NDArray[np.float64]) -> Spread:
+    """Mean and percentiles of seconds, in milliseconds."""
+    ms = np.asarray(seconds, dtype=np.float64) * 1000
+    return Spread(
+        mean=mean(ms), p50=percentile(ms, 0.5), p90=percentile(ms, 0.9), p99=percentile(ms, 0.99)
+    )
+
+
+def _steps(cell: CellContext) -> StepSpread:
+    of_gaps = spread(steps.gaps(cell.chunks))
+    server = steps.server_mean(cell.start.counters, cell.window) if cell.window else None
+    return StepSpread(
+        **of_gaps.model_dump(),
+        server_mean=server * 1000 if server is not None else None,
+        merged_share=cell.merged.share,
+    )
+
+
+def _goodput(cell: CellContext) -> GoodputFigures:
+    assert cell.setup.slo is not None
+    assert cell.span is not None
+    found = latency.goodput(cell.latencies, cell.setup.slo, cell.load.requests, cell.span.seconds)
+    return GoodputFigures(met=found.met, of=found.of, per_s=found.per_s)
+
+
+def _over_time(cell: CellContext) -> LengthOverTime:
+    if cell.window is None or cell.span is None:
+        return LengthOverTime()
+    t0 = cell.span.t0
+    points = [(t - t0, v) for t, v in acceptance.over_time(cell.start.counters, cell.window)]
+    logged = [
+        (line.t - t0, line.acceptance_length)
+        for line in lines.all_spec_decoding(cell.start.record.log)
+        if line.acceptance_length is not None
+        and not math.isnan(line.acceptance_length)
+        and cell.span.t0 <= line.t <= cell.window.t1
+    ]
+    values = [v for _, v in points]
+    return LengthOverTime(
+        median=statistics.median(values) if values else None,
+        min=min(values, default=None),
+        max=max(values, default=None),
+        points=points,
+        log_lines=logged,
+    )
+
+
+def _cross_check(cell: CellContext) -> CrossCheckFigures | None:
+    if cell.drafting is None or not cell.drafting.drafts:
+        return None
+    check = acceptance.cross_check(cell.drafting, cell.chunks, cell.variant.k)
+    return CrossCheckFigures(
+        accepted_server=check.accepted_server,
+        accepted_stream=check.accepted_stream,
+        tail_allowed=check.tail_allowed,
+        agrees=check.agrees,
+        tokens_per_step=check.tokens_per_step,
+        identity=check.identity,
+    )

@@ -1,0 +1,1 @@
+"""What vLLM's own log says: statistics lines and engine traits, by field name."""

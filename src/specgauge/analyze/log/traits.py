@@ -1,0 +1,80 @@
+"""Engine traits that a server's log states: what the method may have changed beside the draft."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from specgauge.analyze.records import LogLine
+
+
+@dataclass(frozen=True)
+class EngineTraits:
+    """What the log says of the engine; None where it says nothing."""
+
+    vllm_version: str | None = None
+    runner: str | None = None
+    """``V1`` or ``V2`` model runner."""
+    runner_reason: str | None = None
+    """Why V2 was left, in the log's words."""
+    async_scheduling: bool | None = None
+    async_reason: str | None = None
+    """Why asynchronous scheduling was turned off, in the log's words."""
+    kv_cache_tokens: int | None = None
+    jit_monitor: bool = False
+    """The log proves that something watches for compiles."""
+    attention_backend: str | None = None
+    enforce_eager: bool = False
+
+
+_VERSION = re.compile(r"\bversion (\d+\.\d+\S*)|LLM engine \(v(\d+\.\d+[^)]*)\)")
+_RUNNER_LEFT = re.compile(r"Model Runner V2 (.+?); using the V1 model runner")
+_RUNNER_USED = re.compile(r"Using V(\d) Model Runner", re.IGNORECASE)
+_ASYNC_STATE = re.compile(r"Asynchronous scheduling is (enabled|disabled)", re.IGNORECASE)
+_ASYNC_LEFT = re.compile(r"Async scheduling (not supported with .+?) and will be disabled")
+_KV_CACHE = re.compile(r"KV cache size: ([\d,]+) tokens")
+_ATTENTION = re.compile(r"Using (\S+) (?:attention )?backend(?: out of potential backends|\.)")
+_MONITOR = "JIT monitor activated"
+
+
+def read(log: Iterable[LogLine]) -> EngineTraits:
+    """Traits stated in ``log``.  Where several lines speak of one, the first that does decides."""
+    first: dict[str, str] = {}
+
+    def keep(key: str, value: str | None) -> None:
+        if value is not None:
+            first.setdefault(key, value)
+
+    monitor = eager = False
+    for line in log:
+        text = line.text
+        if found := _VERSION.search(text):
+            keep("version", found[1] or found[2])
+        if found := _RUNNER_LEFT.search(text):
+            keep("runner", "V1")
+            keep("runner_reason", found[1])
+        elif found := _RUNNER_USED.search(text):
+            keep("runner", f"V{found[1]}")
+        if found := _ASYNC_LEFT.search(text):
+            keep("async", "disabled")
+            keep("async_reason", found[1])
+        elif found := _ASYNC_STATE.search(text):
+            keep("async", found[1].lower())
+        if found := _KV_CACHE.search(text):
+            keep("kv", found[1].replace(",", ""))
+        if found := _ATTENTION.search(text):
+            keep("attention", found[1])
+        monitor = monitor or _MONITOR in text
+        eager = eager or "Enforce eager set" in text
+    return EngineTraits(
+        vllm_version=first.get("version"),
+        runner=first.get("runner"),
+        runner_reason=first.get("runner_reason"),
+        async_scheduling=first["async"] == "enabled" if "async" in first else None,
+        async_reason=first.get("async_reason"),
+        kv_cache_tokens=int(first["kv"]) if "kv" in first else None,
+        jit_monitor=monitor,
+        attention_backend=first.get("attention"),
+        enforce_eager=eager,
+    )

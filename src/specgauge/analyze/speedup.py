@@ -1,0 +1,189 @@
+"""Speed-ups of variants over the baseline: per round, then over rounds, with Holm's correction.
+
+The start is the unit: repeats of a load on one server are averaged (in the logarithm) before the
+round's ratio is taken, start k of the variant against start k of the baseline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from specgauge.analyze import stats
+from specgauge.analyze.document import Cell, Comparison, Reason
+from specgauge.analyze.validity import too_few, worse
+
+ALPHA = 0.05
+"""Family-wise error of the claims in a headline."""
+INDICATIVE = "INDICATIVE"
+
+CellKey = tuple[str, int, str, int]
+"""variant, start, load, repeat"""
+
+
+@dataclass(frozen=True)
+class RoundRatio:
+    """One round's logarithmic ratio and the cells behind it."""
+
+    log_ratio: float
+    cells: tuple[Cell, ...]
+
+
+def key(cell: Cell) -> CellKey:
+    """What names a cell."""
+    return cell.variant, cell.start, cell.load, cell.repeat
+
+
+def compare(
+    cells: Sequence[Cell],
+    latencies: Mapping[CellKey, pd.DataFrame],
+    baseline: str,
+    drift: Mapping[str, Reason],
+) -> list[Comparison]:
+    """Every variant under every load against ``baseline``.
+
+    ``latencies``: ``latency.per_request`` of each cell.  ``drift``: per load, what was seen of
+    it.  Open loads have no throughput ratio (it equals the offered rate).  A comparison without a
+    single usable round is kept, with null ratio and the verdict of its cells.
+    """
+    pairs = dict.fromkeys((c.variant, c.load) for c in cells if c.variant != baseline)
+    against = {c.load for c in cells if c.variant == baseline and not c.excluded}
+    found: list[Comparison] = []
+    for variant, load in pairs:
+        if load not in against:
+            continue
+        mine = [c for c in cells if c.variant == variant and c.load == load]
+        base = [c for c in cells if c.variant == baseline and c.load == load]
+        is_open = mine[0].rate is not None
+        if not is_open:
+            rounds = _throughput_rounds(mine, base)
+            found.append(_comparison("output_tok_s", True, mine, base, rounds, drift.get(load)))
+        rounds = _tpot_rounds(mine, base, latencies)
+        found.append(_comparison("tpot", is_open, mine, base, rounds, drift.get(load)))
+    return _with_holm(found)
+
+
+def _paired(mine: Sequence[Cell], base: Sequence[Cell]) -> list[tuple[list[Cell], list[Cell]]]:
+    """Per round, the repeats usable on both sides."""
+    by_round: dict[int, tuple[dict[int, Cell], dict[int, Cell]]] = defaultdict(lambda: ({}, {}))
+    for side, group in enumerate((mine, base)):
+        for cell in group:
+            if not cell.excluded:
+                by_round[cell.round][side][cell.repeat] = cell
+    found = []
+    for _, (ours, theirs) in sorted(by_round.items()):
+        common = sorted(ours.keys() & theirs.keys())
+        if common:
+            found.append(([ours[r] for r in common], [theirs[r] for r in common]))
+    return found
+
+
+def _throughput_rounds(mine: Sequence[Cell], base: Sequence[Cell]) -> list[RoundRatio]:
+    rounds = []
+    for ours, theirs in _paired(mine, base):
+        a = stats.geometric_mean([c.observed.output_tok_s or 0 for c in ours])
+        b = stats.geometric_mean([c.observed.output_tok_s or 0 for c in theirs])
+        if a and b:
+            rounds.append(RoundRatio(math.log(a / b), (*ours, *theirs)))
+    return rounds
+
+
+def _tpot_rounds(
+    mine: Sequence[Cell], base: Sequence[Cell], latencies: Mapping[CellKey, pd.DataFrame]
+) -> list[RoundRatio]:
+    rounds = []
+    for ours, theirs in _paired(mine, base):
+        mean = tpot_log_ratio(
+            [latencies[key(c)] for c in theirs], [latencies[key(c)] for c in ours]
+        )
+        if mean is not None:
+            rounds.append(RoundRatio(mean, (*ours, *theirs)))
+    return rounds
+
+
+def tpot_log_ratio(
+    baseline: Sequence[pd.DataFrame], variant: Sequence[pd.DataFrame]
+) -> float | None:
+    """Mean over prompts of the paired log TPOT ratio baseline / variant: above 0 is faster.
+
+    Each side: one frame of ``latency.per_request`` a repeat.  Requests pair by their index and
+    prompt; a prompt sent several times counts once, by its mean.
+    """
+    sides = [_log_tpot(frames) for frames in (baseline, variant)]
+    difference = (sides[0] - sides[1]).dropna()
+    if difference.empty:
+        return None
+    return float(difference.groupby(level="prompt_id").mean().mean())
+
+
+def _log_tpot(frames: Sequence[pd.DataFrame]) -> pd.Series:
+    """Mean log TPOT over repeats, by (index, prompt_id)."""
+    logs = []
+    for frame in frames:
+        tpot = frame.loc[frame["tpot"] > 0, ["prompt_id", "tpot"]]
+        names = pd.MultiIndex.from_arrays(
+            [tpot.index, tpot["prompt_id"]], names=["index", "prompt_id"]
+        )
+        logs.append(pd.Series(np.log(tpot["tpot"].to_numpy(dtype=np.float64)), index=names))
+    return pd.concat(logs).groupby(level=["index", "prompt_id"]).mean()
+
+
+def _comparison(
+    metric: str,
+    headline: bool,
+    mine: Sequence[Cell],
+    base: Sequence[Cell],
+    rounds: Sequence[RoundRatio],
+    drift: Reason | None,
+) -> Comparison:
+    ratio = stats.ratio([r.log_ratio for r in rounds])
+    used = [c for r in rounds for c in r.cells]
+    judged = used or [c for c in (*mine, *base) if c.verdict == "INVALID"] or [*mine, *base]
+    tainting = [r.code for c in judged for r in c.reasons
+                if r.scope == "cell" and r.severity in ("invalid", "suspect")]  # fmt: skip
+    verdict = worse(*(c.verdict for c in judged))
+    if drift and used:
+        verdict = worse(verdict, "SUSPECT")
+        tainting.append(drift.code)
+    notes = {r.detail: r for c in mine if not c.excluded for r in c.reasons
+             if r.code == "FORCED_TRAIT"}  # fmt: skip
+    few = too_few.rounds(len(rounds)) if used else None
+    return Comparison(
+        variant=mine[0].variant,
+        load=mine[0].load,
+        metric="output_tok_s" if metric == "output_tok_s" else "tpot",
+        basis="observed",
+        speedup=ratio.value if ratio else None,
+        low=ratio.low if ratio else None,
+        high=ratio.high if ratio else None,
+        rounds=len(rounds),
+        per_round=[math.exp(r.log_ratio) for r in rounds],
+        verdict=verdict,
+        reasons=list(dict.fromkeys(tainting)),
+        headline=headline,
+        p=ratio.p if ratio else None,
+        label=INDICATIVE if few else None,
+        notes=[*notes.values(), *([few] if few else [])],
+    )
+
+
+def _with_holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Adjust the p-values within the headline claims, and within the others."""
+    adjusted: dict[int, float] = {}
+    for headline in (True, False):
+        family = [
+            i for i, c in enumerate(comparisons) if c.headline is headline and c.p is not None
+        ]
+        p_values = [p for i in family if (p := comparisons[i].p) is not None]
+        adjusted.update(zip(family, stats.holm(p_values), strict=True))
+    return [
+        c.model_copy(update={"p_holm": adjusted[i], "significant": adjusted[i] < ALPHA})
+        if i in adjusted
+        else c
+        for i, c in enumerate(comparisons)
+    ]

@@ -1,0 +1,216 @@
+"""A run's records into its summary: figures, verdicts, comparisons, recommendations.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from specgauge.analyze import figures, speedup, validity
+from specgauge.analyze.context import CellContext, StartContext
+from specgauge.analyze.counters import Counters
+from specgauge.analyze.document import (
+    Cell,
+    LoadFacts,
+    MissingCell,
+    Start,
+    Summary,
+    Traits,
+    VariantFacts,
+)
+from specgauge.analyze.log import traits
+from specgauge.analyze.log.traits import EngineTraits
+from specgauge.analyze.recommend import recommend
+from specgauge.analyze.records import DRIFT_ROLE, RunRecord, RunSetup, StartRecord
+from specgauge.analyze.validity import drift
+from specgauge.errors import ExitCode
+
+__all__ = ["Summary", "exit_code", "summarise"]
+
+PARTIAL = "partial start"
+INVALID = "INVALID"
+
+
+def summarise(run: RunRecord) -> Summary:
+    """Everything that the report shows of ``run``."""
+    setup = run.setup
+    starts = [_context(start) for start in run.starts]
+    reference = _baseline_traits(starts, setup.baseline)
+    cells: list[Cell] = []
+    latencies: dict[speedup.CellKey, pd.DataFrame] = {}
+    superseded = _superseded(run)
+    for start in starts:
+        traits_to_compare = None if start.record.variant == setup.baseline else reference
+        for position, record in enumerate(start.record.cells):
+            context = CellContext(record, start, setup, traits_to_compare, position == 0)
+            cell = _cell(context, superseded)
+            cells.append(cell)
+            latencies[speedup.key(cell)] = context.latencies
+    loads = _loads(setup, cells)
+    drifts = {
+        load.name: seen
+        for load in loads
+        if (seen := drift.check(cells, setup.baseline, load.name)) is not None
+    }
+    comparisons = speedup.compare(cells, latencies, setup.baseline, drifts)
+    measured = any(c.variant == setup.baseline and not c.excluded for c in cells)
+    seen_variants = dict.fromkeys([*(v.name for v in setup.variants), *(c.variant for c in cells)])
+    return Summary(
+        experiment=setup.experiment,
+        run_id=setup.run_id,
+        model=setup.model,
+        baseline=setup.baseline,
+        baseline_measured=measured,
+        rounds=setup.rounds,
+        variants=[
+            VariantFacts(
+                name=v.name,
+                speculative_config=v.speculative_config,
+                matched_baseline=v.matched_baseline,
+            )
+            for v in map(setup.variant, seen_variants)
+        ],
+        loads=loads,
+        starts=[_start(start) for start in starts],
+        cells=cells,
+        comparisons=comparisons,
+        missing=_missing(setup, run, cells),
+        reasons=list(drifts.values()),
+        recommendations=recommend(setup, comparisons, [load.name for load in loads]),
+        environment=_environment(setup.facts),
+    )
+
+
+def exit_code(summary: Summary, strict: bool) -> ExitCode:
+    """How a command that ends with this summary exits.
+
+    A planned cell without a complete measurement comes first (4: run again and it goes on there),
+    then INVALID cells (3), then with ``strict`` SUSPECT ones (6).  Cells of partial starts that a
+    later start replaced do not count; nor do variants that were never started.
+    """
+    if summary.missing:
+        return ExitCode.INCOMPLETE
+    counted = [c for c in summary.cells if c.excluded_because in (None, INVALID, DRIFT_ROLE)]
+    if any(c.verdict == "INVALID" for c in counted):
+        return ExitCode.INVALID
+    doubtful = any(c.verdict == "SUSPECT" for c in counted) or any(
+        c.verdict != "VALID" for c in summary.comparisons
+    )
+    return ExitCode.SUSPECT if strict and doubtful else ExitCode.MEASURED
+
+
+def _context(start: StartRecord) -> StartContext:
+    return StartContext(start, Counters(start.metrics), traits.read(start.log))
+
+
+def _baseline_traits(starts: list[StartContext], baseline: str) -> EngineTraits | None:
+    """Of the first complete start of the baseline, else of its first."""
+    mine = [s for s in starts if s.record.variant == baseline]
+    complete = [s for s in mine if not s.record.partial]
+    return (complete or mine)[0].traits if mine else None
+
+
+def _superseded(run: RunRecord) -> Mapping[tuple[str, int, str], int]:
+    """(variant, round, role) → the start that counts for it: the last complete one."""
+    return {
+        (s.variant, s.round, s.role): s.start
+        for s in sorted(run.starts, key=lambda s: s.start)
+        if not s.partial
+    }
+
+
+def _cell(context: CellContext, counting: Mapping[tuple[str, int, str], int]) -> Cell:
+    record, start, load = context.cell, context.start.record, context.load
+    reasons = validity.check_cell(context)
+    verdict = validity.verdict(reasons)
+    because = None
+    if start.partial:
+        because = PARTIAL
+    elif counting.get((start.variant, start.round, start.role)) != start.start:
+        because = "replaced by a later start"
+    elif start.role == DRIFT_ROLE:
+        because = DRIFT_ROLE
+    elif verdict == "INVALID":
+        because = INVALID
+    return Cell(
+        variant=record.variant,
+        load=record.load,
+        start=record.start,
+        repeat=record.repeat,
+        round=start.round,
+        role=start.role,
+        concurrency=load.concurrency,
+        rate=load.rate,
+        excluded=because is not None,
+        excluded_because=because,
+        verdict=verdict,
+        reasons=reasons,
+        observed=figures.observe(context),
+    )
+
+
+def _loads(setup: RunSetup, cells: list[Cell]) -> list[LoadFacts]:
+    """Planned loads, then those that only the cells know."""
+    found = {
+        x.name: LoadFacts(name=x.name, requests=x.requests, concurrency=x.concurrency, rate=x.rate)
+        for x in setup.loads
+    }
+    for cell in cells:
+        found.setdefault(
+            cell.load,
+            LoadFacts(
+                name=cell.load,
+                requests=cell.observed.requests,
+                concurrency=cell.concurrency,
+                rate=cell.rate,
+            ),
+        )
+    return list(found.values())
+
+
+def _missing(setup: RunSetup, run: RunRecord, cells: list[Cell]) -> list[MissingCell]:
+    """Planned cells of every variant that was started, less those measured on a counting start."""
+    started = dict.fromkeys(s.variant for s in run.starts)
+    measured = {
+        (c.variant, c.round, c.load, c.repeat)
+        for c in cells
+        if c.role != DRIFT_ROLE and c.excluded_because in (None, INVALID)
+    }
+    return [
+        MissingCell(variant=variant, round=k, load=load.name, repeat=r)
+        for k in range(setup.rounds)
+        for variant in started
+        for load in setup.loads
+        for r in range(setup.repeats)
+        if (variant, k, load.name, r) not in measured
+    ]
+
+
+def _start(start: StartContext) -> Start:
+    record, read = start.record, start.traits
+    launch, outcome = record.launch, record.outcome
+    ready = launch.ready_at - launch.started_at if launch and launch.ready_at else None
+    return Start(
+        variant=record.variant,
+        start=record.start,
+        round=record.round,
+        role=record.role,
+        state=outcome.state if outcome else "partial",
+        error=outcome.error if outcome else None,
+        traits=Traits(
+            variant=record.variant,
+            start=record.start,
+            vllm_version=(outcome.vllm_version if outcome else None) or read.vllm_version,
+            runner=read.runner,
+            async_scheduling=read.async_scheduling,
+            kv_cache_tokens=read.kv_cache_tokens,
+            attention_backend=read.attention_backend,
+            jit_monitor=read.jit_monitor,
+            ready_s=ready,
+        ),
+    )
+
+
+def _environment(facts: Mapping[str, object]) -> dict[str, object]:
+    kept = ("machine", "vllm", "git", "workload", "runtime", "created_at", "fingerprint")
+    return {key: facts[key] for key in kept if facts.get(key) is not None}

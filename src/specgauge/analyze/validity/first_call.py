@@ -1,0 +1,80 @@
+"""FIRST_CALL: a start's first request pays for code that is built on first use.
+
+ngram's first request costs 1.5 to 1.9 s on an H200 (numba compiles on the first real call) and no
+monitor sees it.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+from specgauge.analyze import latency
+from specgauge.analyze.context import CellContext
+from specgauge.analyze.document import Reason
+
+CODE = "FIRST_CALL"
+
+MIN_COST_S = 0.05
+"""Below this it is scheduling noise of a small machine."""
+MIN_FACTOR = 1.5
+"""The repeat hits the prefix cache, which alone makes a short prompt's first token up to about a
+third faster; more than that is first use."""
+UNPAIRED_COST_S = 0.25
+"""Against other prompts, not the same one again: longer than any short prompt's prefill differs."""
+
+
+def check(cell: CellContext) -> Reason | None:
+    """Suspect inside a measured cell, info when a warm-up request took it.
+
+    With a warm-up the first two requests are the same prompt, one after the other: the first
+    measured cell of the start carries the note.  Without one, a first cell that sends its requests
+    singly is compared with the median of its own other requests; one that sends several at once
+    cannot be judged here.
+    """
+    if not cell.first_measured:
+        return None
+    warmup = cell.start.record.warmup
+    if len(warmup) >= 2:
+        return _repeated(cell)
+    if warmup or cell.load.concurrency != 1:
+        return None
+    return _unpaired(cell)
+
+
+def _repeated(cell: CellContext) -> Reason | None:
+    first, again = (latency.per_request(w.requests, w.chunks) for w in cell.start.record.warmup[:2])
+    if len(first) != 1 or len(again) != 1:
+        return None
+    cost = float(first["e2e"].iloc[0] - again["e2e"].iloc[0])
+    if cost < MIN_COST_S or first["e2e"].iloc[0] < MIN_FACTOR * again["e2e"].iloc[0]:
+        return None
+    ttft, ttft_again = float(first["ttft"].iloc[0]), float(again["ttft"].iloc[0])
+    return Reason(
+        code=CODE,
+        severity="info",
+        detail=f"The start's first request took {cost:.2f} s longer than the same request again "
+        f"(first token after {ttft:.2f} s, then {ttft_again:.2f} s); it was a warm-up request.",
+        remedy=None,
+        evidence={"cost_s": cost, "ttft_s": ttft, "ttft_again_s": ttft_again},
+    )
+
+
+def _unpaired(cell: CellContext) -> Reason | None:
+    ordered = cell.requests[cell.requests["state"] == "ok"].sort_values("t_send")
+    if len(ordered) < 2:
+        return None
+    ttft = cell.latencies["ttft"].reindex(ordered["index"])
+    first, others = float(ttft.iloc[0]), float(median(ttft.iloc[1:]))
+    cost = first - others
+    if cost < UNPAIRED_COST_S or first < MIN_FACTOR * others:
+        return None
+    return Reason(
+        code=CODE,
+        severity="suspect",
+        detail=f"The start's first request, a measured one, had its first token after {first:.2f} "
+        f"s; the others after {others:.2f} s (median).",
+        remedy="Give the experiment a warm-up.",
+        t0=0.0,
+        t1=first,
+        evidence={"cost_s": cost, "ttft_s": first, "median_ttft_s": others},
+    )

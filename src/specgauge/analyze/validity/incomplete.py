@@ -1,0 +1,46 @@
+"""INCOMPLETE: failed, missing or retried requests."""
+
+from __future__ import annotations
+
+from specgauge.analyze.context import CellContext
+from specgauge.analyze.document import Reason
+
+CODE = "INCOMPLETE"
+
+
+def check(cell: CellContext) -> Reason | None:
+    """Invalid when a planned request did not end well exactly once, or the cell was stopped."""
+    document, requests = cell.cell.document, cell.requests
+    planned = cell.load.requests
+    failed = int((requests["state"] == "failed").sum())
+    cut = int((requests["state"] == "cut").sum())
+    distinct = int(requests["index"].nunique())
+    retried = len(requests) - distinct
+    missing = max(planned - distinct, 0)
+    seen = [
+        f"{count} {what}"
+        for count, what in (
+            (failed, "failed"),
+            (cut, "cut off while running"),
+            (missing, "never sent or not recorded"),
+            (retried, "sent more than once"),
+        )
+        if count
+    ]
+    if document is None:
+        seen.append("the cell's record was never finished")
+    elif document.state != "complete":
+        seen.append(document.error or "the cell was stopped early")
+    if not seen:
+        return None
+    errors = requests.loc[requests["state"] == "failed", "error"].dropna()
+    first = f" First error: {errors.iloc[0]}." if len(errors) else ""
+    return Reason(
+        code=CODE,
+        severity="invalid",
+        detail=f"Of {planned} requests: {'; '.join(seen)}.{first}",
+        remedy="Read the end of server.log and locust.log, then run again: it goes on at the "
+        "first incomplete start.",
+        evidence={"planned": planned, "failed": failed, "cut": cut, "missing": missing,
+                  "retried": retried},
+    )  # fmt: skip
