@@ -1,0 +1,1 @@
+"""From a summary to tables, figures, a page and a terminal: shows, never computes anew."""

@@ -1,0 +1,79 @@
+"""What the figures share: colours, markers, hatches, sizes.
+
+Colours are Okabe and Ito's set, which stays apart in the common kinds of colour blindness and in
+grey; each variant also has a marker and a hatch of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from specgauge.analyze.document import Cell, Summary
+
+WIDTH_IN = 6.3
+"""Text width of an A4 page."""
+DPI = 200
+
+_COLOURS = ("#767676", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
+
+SETTINGS: Any = {
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "legend.fontsize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one variant is drawn."""
+
+    colour: str
+    marker: str
+    hatch: str
+
+
+def looks(summary: Summary) -> dict[str, Look]:
+    """A look for each variant: the baseline grey, the others in the listed order."""
+    names = sorted((v.name for v in summary.variants), key=lambda n: n != summary.baseline)
+    return {
+        name: Look(
+            _COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _HATCHES[i % len(_HATCHES)]
+        )
+        for i, name in enumerate(names)
+    }
+
+
+def new(height_in: float, rows: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure of text width with ``rows`` axes; call inside ``style.context()``."""
+    figure = Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_subplot(rows, 1, i + 1) for i in range(rows)]
+
+
+def context() -> Any:
+    """The shared settings, as a context manager."""
+    return mpl.rc_context(SETTINGS)
+
+
+def mark(cells: list[Cell]) -> str:
+    """What a figure writes beside a value: nothing if VALID, else the verdict."""
+    words = {c.verdict for c in cells}
+    return "INVALID" if "INVALID" in words else "SUSPECT" if "SUSPECT" in words else ""

@@ -1,0 +1,75 @@
+"""Total token throughput by concurrency, per variant."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from specgauge.analyze.document import Summary
+from specgauge.analyze.stats import mean
+from specgauge.report import numbers
+from specgauge.report.figures import style
+
+CAPTION = (
+    "Total token throughput (prompt and output tokens) by concurrency; bars are means over starts, "
+    "dots are starts. A verdict that is not VALID is written on its bar; INVALID bars are hollow."
+)
+
+
+def draw(summary: Summary) -> Figure | None:
+    """Grouped bars, or None without a closed load that gave a token."""
+    loads = sorted(
+        (load for load in summary.loads if load.concurrency is not None),
+        key=lambda load: load.concurrency or 0,
+    )
+    cells = [c for c in summary.cells if c.concurrency is not None and c.observed.total_tok_s]
+    if not loads or not cells:
+        return None
+    looks = style.looks(summary)
+    names = [name for name in looks if any(c.variant == name for c in cells)]
+    width = 0.84 / len(names)
+    with style.context():
+        figure, (axes,) = style.new(3.1)
+        axes.grid(axis="x", visible=False)
+        highest = 0.0
+        for i, name in enumerate(names):
+            look, labelled = looks[name], False
+            for group, load in enumerate(loads):
+                mine = [c for c in cells if c.variant == name and c.load == load.name]
+                counted = [c for c in mine if not c.excluded]
+                shown = counted or [c for c in mine if c.verdict == "INVALID"]
+                values = [c.observed.total_tok_s or 0.0 for c in shown]
+                height = mean(values)
+                if height is None:
+                    continue
+                x = group + (i - (len(names) - 1) / 2) * width
+                highest = max(highest, *values)
+                axes.bar(
+                    x,
+                    height,
+                    width * 0.92,
+                    facecolor=look.colour if counted else "none",
+                    edgecolor="black" if counted else look.colour,
+                    linewidth=0.6,
+                    hatch=look.hatch,
+                    label=None if labelled else name,
+                )
+                labelled = True
+                if len(values) > 1:
+                    axes.plot([x] * len(values), values, "k.", markersize=3)
+                verdict = style.mark(shown)
+                text = numbers.number(height, 1 if height < 100 else 0)
+                axes.annotate(
+                    f"{verdict}\n{text}" if verdict else text,
+                    (x, max(values)),
+                    xytext=(0, 2),
+                    textcoords="offset points",
+                    ha="center",
+                    va="bottom",
+                    fontsize=8,
+                )
+        axes.set_xticks(range(len(loads)), [str(load.concurrency) for load in loads])
+        axes.set_ylim(0, highest * 1.15)
+        axes.set_xlabel("Concurrency (requests in flight)")
+        axes.set_ylabel("Total tokens per second")
+        figure.legend(loc="outside upper center", ncols=min(len(names), 4))
+    return figure

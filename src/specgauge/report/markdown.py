@@ -1,0 +1,183 @@
+"""``report.md``: the first screen answers the question, the rest shows why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specgauge.analyze.document import Summary
+from specgauge.report import tables, words
+
+DEFINITIONS = (
+    "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
+    "first chunk): the headline latency. **Step** gap between a request's chunks.",
+    "**Output throughput** output tokens / (last chunk − first send). **Speed-up** variant against "
+    "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
+    "prompts of the paired ratio.",
+    "**Acceptance length** 1 + accepted / drafts, conditional on a draft. **Coverage** drafts / "
+    "decode chunks. **Tokens per step** tokens after the first chunk / decode chunks. "
+    "**Efficiency** tokens used / positions computed. Read the first three together.",
+    "**VALID / SUSPECT / INVALID** the worst of what the checks saw; INVALID cells stay visible "
+    "but enter no headline. A percentile is printed only with at least 10 samples beyond it.",
+)
+
+
+def render(summary: Summary, figures: Mapping[str, str]) -> str:
+    """The report; ``figures``: file name (without suffix) → caption of those drawn."""
+    parts = [
+        f"# {summary.experiment or 'Run'}: {_variants(summary)} on {summary.model}",
+        _measured(summary),
+        "## Result",
+        *([f"**{text}**"] if (text := words.standing(summary)) else []),
+        tables.headline(summary).markdown(),
+        "## Recommendation",
+        "\n".join(_recommendations(summary)),
+        "## Can it be trusted?",
+        words.status(summary),
+        *_reasons(summary),
+        *_failures(summary),
+        "## By load",
+        words.why_step_latency(summary),
+    ]
+    for load in summary.loads:
+        table = tables.per_load(summary, load)
+        if table.rows:
+            parts += [f"### {table.title}", table.markdown()]
+    if figures:
+        parts.append("## Figures")
+        for name, caption in figures.items():
+            parts += [f"![{caption}](figures/{name}.png)", f"*{caption}*"]
+    parts += ["## Definitions", "\n".join(f"- {line}" for line in DEFINITIONS)]
+    parts += ["## Environment", _environment(summary)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _variants(summary: Summary) -> str:
+    return ", ".join(v.name for v in summary.variants)
+
+
+def _measured(summary: Summary) -> str:
+    """What was measured, as a short list."""
+    facts = summary.environment
+    versions = sorted({s.traits.vllm_version for s in summary.starts if s.traits.vllm_version})
+    loads = ", ".join(f"{load.name} ({load.requests} requests)" for load in summary.loads)
+    lines = [
+        f"Model {summary.model}; vLLM {', '.join(versions) or 'of unknown version'}"
+        + (f"; {machine}" if (machine := _machine(facts.get("machine"))) else ""),
+        f"Loads {loads}; {summary.rounds} round{'s' if summary.rounds != 1 else ''}; baseline "
+        f"{summary.baseline}",
+        *([f"Prompts: {text}"] if (text := _workload(facts.get("workload"))) else []),
+        f"Run {summary.run_id}",
+    ]
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _machine(value: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    shown = []
+    for key in ("gpu", "gpus", "cpu", "cpu_model", "cores", "cpus", "memory_gib"):
+        if value.get(key):
+            shown.append(f"{key.replace('_', ' ')} {_plain(value[key])}")
+    return ", ".join(shown)
+
+
+def _workload(value: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    name, count = value.get("name"), value.get("prompts")
+    return f"{name}" + (f", {count} prompts" if isinstance(count, int) else "") if name else ""
+
+
+def _recommendations(summary: Summary) -> list[str]:
+    lines = []
+    for item in summary.recommendations:
+        lines.append(f"- {item.text}")
+        if item.speculative_config:
+            config = json.dumps(item.speculative_config)
+            lines.append(f"  `--speculative-config '{config}'`")
+    return lines
+
+
+def _reasons(summary: Summary) -> list[str]:
+    seen = words.reasons(summary)
+    if not seen:
+        return []
+    rows = ["| code | severity | where | seen | what to do |", "| --- | --- | --- | --- | --- |"]
+    rows += [
+        " | ".join(
+            ["", *(_cell(x) for x in (s.reason.code, _severity(s), _where(s.where),
+                                      s.reason.detail, s.reason.remedy or "nothing")), ""]
+        ).strip()
+        for s in seen
+    ]  # fmt: skip
+    return ["\n".join(rows)]
+
+
+def _severity(seen: words.Seen) -> str:
+    scope = {"step": " (step figures only)", "claim": " (strikes a claim)", "cell": ""}
+    return seen.reason.severity + scope[seen.reason.scope]
+
+
+def _where(places: Sequence[str]) -> str:
+    shown = ", ".join(places[:6])
+    return f"{shown} and {len(places) - 6} more" if len(places) > 6 else shown
+
+
+def _failures(summary: Summary) -> list[str]:
+    """Starts that did not end well, and planned cells that nobody measured."""
+    lines = [
+        f"- {s.variant}, start {s.start}: {s.state}" + (f": {s.error}" if s.error else "")
+        for s in summary.starts
+        if s.state != "complete"
+    ]
+    lines += [
+        f"- not measured: {m.variant} {m.load}, round {m.round}, repeat {m.repeat}"
+        for m in summary.missing
+    ]
+    return ["\n".join(lines)] if lines else []
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _environment(summary: Summary) -> str:
+    rows = ["| what | value |", "| --- | --- |"]
+    for start in summary.starts:
+        traits = start.traits
+        said = [
+            f"vLLM {traits.vllm_version}" if traits.vllm_version else "",
+            f"{traits.runner} model runner" if traits.runner else "",
+            "" if traits.async_scheduling is None
+            else f"asynchronous scheduling {'on' if traits.async_scheduling else 'off'}",
+            f"KV cache {traits.kv_cache_tokens:,} tokens" if traits.kv_cache_tokens else "",
+            f"attention {traits.attention_backend}" if traits.attention_backend else "",
+            f"ready in {traits.ready_s:.0f} s" if traits.ready_s is not None else "",
+        ]  # fmt: skip
+        told = "; ".join(x for x in said if x) or "its log says nothing"
+        rows.append(f"| {_cell(start.variant)}, start {start.start} | {_cell(told)} |")
+    for variant in summary.variants:
+        if variant.speculative_config:
+            config = json.dumps(variant.speculative_config)
+            rows.append(f"| {_cell(variant.name)} | `{_cell(config)}` |")
+    for key, value in _flat("", summary.environment):
+        rows.append(f"| {_cell(key)} | {_cell(value)} |")
+    return "\n".join(rows)
+
+
+def _flat(prefix: str, value: Any) -> list[tuple[str, str]]:
+    """Nested facts as (dotted key, text)."""
+    if isinstance(value, dict):
+        return [pair for key, item in value.items()
+                for pair in _flat(f"{prefix}.{key}" if prefix else str(key), item)]  # fmt: skip
+    return [(prefix, _plain(value))]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_plain(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,68 @@
+"""How numbers look: one place for digits, units, dashes and verdict words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specgauge.analyze.document import Cell, Comparison, Verdict
+
+MISSING = "–"
+
+
+def number(value: float | None, digits: int) -> str:
+    """With ``digits`` decimals, or a dash."""
+    return MISSING if value is None else f"{value:,.{digits}f}"
+
+
+def rate(value: float | None) -> str:
+    """Tokens per second: one decimal below 1000, else none."""
+    return number(value, 1 if value is None or value < 1000 else 0)
+
+
+def milliseconds(value: float | None) -> str:
+    """Two decimals below 10 ms, one below 1000, else none."""
+    if value is None:
+        return MISSING
+    return number(value, 2 if value < 10 else 1 if value < 1000 else 0)
+
+
+def percent(value: float | None) -> str:
+    """A share (0 to 1) in percent."""
+    return MISSING if value is None else f"{value:.1%}" if value < 0.1 else f"{value:.0%}"
+
+
+def times(value: float | None) -> str:
+    """A speed-up."""
+    return MISSING if value is None else f"{value:.2f}x"
+
+
+def interval(comparison: Comparison) -> str:
+    """The 95 % interval, or a dash below three rounds."""
+    if comparison.low is None or comparison.high is None:
+        return MISSING
+    return f"{comparison.low:.2f} to {comparison.high:.2f}"
+
+
+def claim(comparison: Comparison) -> str:
+    """What is claimed: INDICATIVE, gain, loss, or no difference shown; nothing if INVALID."""
+    if comparison.speedup is None:
+        return MISSING
+    if comparison.verdict == "INVALID":
+        return "none"
+    if comparison.label is not None:
+        return comparison.label
+    if not comparison.significant:
+        return "no difference shown"
+    return "gain" if comparison.speedup > 1 else "loss"
+
+
+def verdict(word: Verdict, codes: Sequence[str]) -> str:
+    """``SUSPECT (DRIFT)``."""
+    return f"{word} ({', '.join(codes)})" if codes else word
+
+
+def tainting(cell: Cell) -> list[str]:
+    """Codes behind a cell's verdict."""
+    codes = [r.code for r in cell.reasons
+             if r.scope == "cell" and r.severity in ("invalid", "suspect")]  # fmt: skip
+    return list(dict.fromkeys(codes))

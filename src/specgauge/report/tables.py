@@ -1,0 +1,309 @@
+"""The tables: headline, one per load, and every cell; as Markdown for people and CSV for programs.
+
+A CSV holds full numbers and empty fields; Markdown holds rounded ones and dashes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from specgauge.analyze.document import Cell, Comparison, LoadFacts, Summary
+from specgauge.analyze.records import DRIFT_ROLE
+from specgauge.analyze.stats import mean
+from specgauge.analyze.validity import worse
+from specgauge.report import numbers
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its CSV name, its heading, and how a value looks."""
+
+    key: str
+    heading: str
+    show: Callable[[float | None], str] | None = None
+    """None: the value is text."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of raw values."""
+
+    name: str
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Value]]
+
+    def cells(self) -> list[list[str]]:
+        """Every value as shown."""
+        return [
+            [_shown(column, value) for column, value in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
+
+    def markdown(self) -> str:
+        """As a Markdown table; numbers to the right."""
+        head = " | ".join(c.heading for c in self.columns)
+        rule = " | ".join("---:" if c.show else "---" for c in self.columns)
+        body = [" | ".join(_escaped(text) for text in row) for row in self.cells()]
+        return "\n".join(f"| {line} |" for line in (head, rule, *body))
+
+    def csv(self) -> str:
+        """As CSV with a header of keys."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([c.key for c in self.columns])
+        writer.writerows([["" if v is None else v for v in row] for row in self.rows])
+        return out.getvalue()
+
+
+def _shown(column: Column, value: Value) -> str:
+    if column.show is None or isinstance(value, str):
+        return numbers.MISSING if value is None else str(value)
+    return column.show(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+TEXT = {
+    "load": "load",
+    "variant": "variant",
+    "interval": "95 % interval",
+    "claim": "claim",
+    "verdict": "verdict",
+}
+
+
+def _text(key: str) -> Column:
+    return Column(key, TEXT[key])
+
+
+_SPEEDUP = Column("speedup", "speed-up", numbers.times)
+_TPOT_SPEEDUP = Column("tpot_speedup", "TPOT speed-up", numbers.times)
+_FIGURES = (
+    Column("output_tok_s", "output tok/s", numbers.rate),
+    Column("tpot_ms", "TPOT ms", numbers.milliseconds),
+    Column("ttft_ms", "TTFT ms", numbers.milliseconds),
+    Column("step_ms", "step ms", numbers.milliseconds),
+    Column("acceptance_length", "acceptance length", lambda v: numbers.number(v, 2)),
+    Column("tokens_per_step", "tokens per step", lambda v: numbers.number(v, 2)),
+    Column("draft_coverage", "coverage", numbers.percent),
+    Column("efficiency", "efficiency", numbers.percent),
+    Column("prefix_cache_hit_rate", "prefix-cache hits", numbers.percent),
+)
+_OPEN_FIGURES = (
+    Column("ttft_scheduled_ms", "TTFT from schedule ms", numbers.milliseconds),
+    Column("e2e_scheduled_ms", "E2E from schedule ms", numbers.milliseconds),
+    Column("goodput_s", "goodput req/s", lambda v: numbers.number(v, 2)),
+)
+
+
+def figures_of(cell: Cell) -> dict[str, float | None]:
+    """The figures that the tables show of one cell."""
+    seen = cell.observed
+    scheduled, e2e = seen.ttft_scheduled_ms, seen.e2e_scheduled_ms
+    return {
+        "output_tok_s": seen.output_tok_s,
+        "tpot_ms": seen.tpot_ms.mean,
+        "ttft_ms": seen.ttft_ms.mean,
+        "step_ms": seen.step_ms.mean,
+        "acceptance_length": seen.acceptance_length,
+        "tokens_per_step": seen.tokens_per_step,
+        "draft_coverage": seen.draft_coverage,
+        "efficiency": seen.efficiency,
+        "prefix_cache_hit_rate": seen.prefix_cache_hit_rate,
+        "ttft_scheduled_ms": scheduled.mean if scheduled else None,
+        "e2e_scheduled_ms": e2e.mean if e2e else None,
+        "goodput_s": seen.goodput.per_s if seen.goodput else None,
+    }
+
+
+def averaged(cells: Sequence[Cell]) -> dict[str, float | None]:
+    """Mean of each figure over ``cells``; None where no cell has it."""
+    each = [figures_of(cell) for cell in cells]
+    keys = each[0].keys() if each else ()
+    return {key: mean([v for f in each if (v := f[key]) is not None]) for key in keys}
+
+
+def find(summary: Summary, variant: str, load: str, metric: str) -> Comparison | None:
+    """The observed comparison of a variant under a load."""
+    return next(
+        (
+            c
+            for c in summary.comparisons
+            if (c.variant, c.load, c.metric, c.basis) == (variant, load, metric, "observed")
+        ),
+        None,
+    )
+
+
+def headline(summary: Summary) -> Table:
+    """Variant x load: speed-up, interval, what is claimed, verdict.  The baseline leads."""
+    columns = (
+        _text("load"),
+        _text("variant"),
+        Column("output_tok_s", "output tok/s", numbers.rate),
+        Column("tpot_ms", "TPOT ms", numbers.milliseconds),
+        _SPEEDUP,
+        _text("interval"),
+        _TPOT_SPEEDUP,
+        _text("claim"),
+        _text("verdict"),
+    )
+    rows: list[list[Value]] = []
+    for load in summary.loads:
+        for variant in _ordered(summary):
+            cells = _of(summary, variant, load.name)
+            counted = [c for c in cells if not c.excluded]
+            if not cells:
+                continue
+            shown = averaged(counted or [c for c in cells if c.role != DRIFT_ROLE] or cells)
+            rows.append([load.name, variant, shown["output_tok_s"], shown["tpot_ms"],
+                         *_comparison_fields(summary, variant, load, cells)])  # fmt: skip
+    return Table("headline", "Headline", columns, rows)
+
+
+def _comparison_fields(
+    summary: Summary, variant: str, load: LoadFacts, cells: Sequence[Cell]
+) -> list[Value]:
+    """speed-up, interval, TPOT speed-up, claim, verdict."""
+    throughput = find(summary, variant, load.name, "output_tok_s")
+    tpot = find(summary, variant, load.name, "tpot")
+    leading = throughput or tpot
+    if variant == summary.baseline or leading is None:
+        word = "baseline" if variant == summary.baseline else numbers.MISSING
+        return [None, numbers.MISSING, None, word, _worst(cells)]
+    return [
+        throughput.speedup if throughput else None,
+        numbers.interval(leading),
+        tpot.speedup if tpot else None,
+        numbers.claim(leading),
+        numbers.verdict(leading.verdict, leading.reasons),
+    ]
+
+
+def per_load(summary: Summary, load: LoadFacts) -> Table:
+    """One load: a row a variant (mean over its counted starts), then what was left out."""
+    is_open = load.rate is not None
+    extra = _OPEN_FIGURES if is_open else ()
+    figures = (*_FIGURES, *extra)
+    speedup = () if is_open else (_SPEEDUP,)
+    columns = (
+        _text("variant"),
+        *figures[:1],
+        *speedup,
+        _TPOT_SPEEDUP,
+        *figures[1:],
+        _text("verdict"),
+    )
+    rows: list[list[Value]] = []
+    for variant in _ordered(summary):
+        cells = _of(summary, variant, load.name)
+        counted = [c for c in cells if not c.excluded]
+        if counted:
+            throughput = find(summary, variant, load.name, "output_tok_s")
+            tpot = find(summary, variant, load.name, "tpot")
+            ratios = [] if is_open else [throughput.speedup if throughput else None]
+            rows.append(
+                _row(variant, averaged(counted), figures,
+                     [*ratios, tpot.speedup if tpot else None], _worst(counted))
+            )  # fmt: skip
+        for cell in cells:
+            if cell.excluded:
+                empty: list[Value] = [None] * (1 if is_open else 2)
+                rows.append(_row(left_out(cell), figures_of(cell), figures, empty, _worst([cell])))
+    what = (
+        f"{load.rate:g} requests/s" if load.rate is not None else f"concurrency {load.concurrency}"
+    )
+    return Table(f"load-{load.name}", f"{load.name}: {what}, {load.requests} requests",
+                 columns, rows)  # fmt: skip
+
+
+def _row(
+    label: str,
+    shown: dict[str, float | None],
+    figures: Sequence[Column],
+    ratios: Sequence[Value],
+    verdict: str,
+) -> list[Value]:
+    values = [shown[column.key] for column in figures]
+    return [label, values[0], *ratios, *values[1:], verdict]
+
+
+def left_out(cell: Cell) -> str:
+    """Row label of a cell that no headline counts."""
+    if cell.excluded_because == DRIFT_ROLE:
+        return f"{cell.variant}, again at the end"
+    repeat = f", repeat {cell.repeat}" if cell.repeat else ""
+    return f"{cell.variant}, start {cell.start}{repeat}, left out: {cell.excluded_because}"
+
+
+def all_cells(summary: Summary) -> Table:
+    """Every cell, one row each."""
+    names = ("variant", "load", "start", "repeat", "round", "role")
+    columns = (
+        *(Column(name, name) for name in names),
+        Column("requests", "requests", lambda v: numbers.number(v, 0)),
+        Column("failed", "failed", lambda v: numbers.number(v, 0)),
+        Column("output_tokens", "output tokens", lambda v: numbers.number(v, 0)),
+        Column("duration_s", "duration s", lambda v: numbers.number(v, 2)),
+        Column("total_tok_s", "total tok/s", numbers.rate),
+        Column("full_batch_tok_s", "full-batch tok/s", numbers.rate),
+        *_FIGURES,
+        *_OPEN_FIGURES,
+        Column("server_step_ms", "server's step ms", numbers.milliseconds),
+        Column("excluded_because", "left out"),
+        _text("verdict"),
+    )
+    rows: list[list[Value]] = []
+    for cell in summary.cells:
+        seen, figures = cell.observed, figures_of(cell)
+        rows.append(
+            [
+                cell.variant, cell.load, cell.start, cell.repeat, cell.round, cell.role,
+                seen.requests, seen.failed, seen.output_tokens, seen.duration_s, seen.total_tok_s,
+                seen.full_batch_tok_s, *(figures[c.key] for c in (*_FIGURES, *_OPEN_FIGURES)),
+                seen.step_ms.server_mean, cell.excluded_because, _worst([cell]),
+            ]
+        )  # fmt: skip
+    return Table("cells", "Every cell", columns, rows)
+
+
+def comparisons(summary: Summary) -> Table:
+    """Every comparison, for programs."""
+    names = ("variant", "load", "metric", "basis", "speedup", "low", "high", "rounds", "p",
+             "p_holm", "significant", "label", "verdict")  # fmt: skip
+    rows: list[list[Value]] = [
+        [*(getattr(c, name) for name in names), ", ".join(c.reasons)] for c in summary.comparisons
+    ]
+    columns = (*(Column(name, name) for name in names), Column("reasons", "reasons"))
+    return Table("comparisons", "Every comparison", columns, rows)
+
+
+def every(summary: Summary) -> list[Table]:
+    """All tables of a run."""
+    loads = [per_load(summary, load) for load in summary.loads]
+    tables = [headline(summary), *loads, all_cells(summary), comparisons(summary)]
+    return [table for table in tables if table.rows]
+
+
+def _ordered(summary: Summary) -> list[str]:
+    """The baseline, then the variants as listed."""
+    names = [v.name for v in summary.variants]
+    return sorted(names, key=lambda name: name != summary.baseline)
+
+
+def _of(summary: Summary, variant: str, load: str) -> list[Cell]:
+    return [c for c in summary.cells if c.variant == variant and c.load == load]
+
+
+def _worst(cells: Sequence[Cell]) -> str:
+    word = worse(*(c.verdict for c in cells))
+    codes = dict.fromkeys(code for c in cells for code in numbers.tainting(c))
+    return numbers.verdict(word, list(codes))

@@ -1,0 +1,116 @@
+"""Sentences of the report that depend on what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from specgauge.analyze.document import Cell, Reason, Summary
+from specgauge.report import numbers, tables
+
+SEVERITIES = ("invalid", "suspect", "unknown", "info")
+NOTICEABLE = 0.03
+"""Relative difference below which a sentence does not call two values different."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A reason and where it was seen."""
+
+    reason: Reason
+    where: tuple[str, ...]
+
+
+def reasons(summary: Summary) -> list[Seen]:
+    """Every reason of the run, equal ones together, the gravest first."""
+    places: dict[tuple[str, str, str], list[str]] = {}
+    first: dict[tuple[str, str, str], Reason] = {}
+    for where, reason in _all_reasons(summary):
+        group = (reason.severity, reason.code, reason.detail)
+        first.setdefault(group, reason)
+        if where not in places.setdefault(group, []):
+            places[group].append(where)
+    found = [Seen(reason, tuple(places[group])) for group, reason in first.items()]
+    return sorted(found, key=lambda s: SEVERITIES.index(s.reason.severity))
+
+
+def _all_reasons(summary: Summary) -> Iterator[tuple[str, Reason]]:
+    for reason in summary.reasons:
+        yield "run", reason
+    for cell in summary.cells:
+        for reason in cell.reasons:
+            yield place(cell), reason
+    for comparison in summary.comparisons:
+        for note in comparison.notes:
+            if note.code == "TOO_FEW":
+                yield f"{comparison.variant} {comparison.load}", note
+
+
+def place(cell: Cell) -> str:
+    """``ngram c16``, with the start where it is not the first."""
+    return f"{cell.variant} {cell.load}" + (f" start {cell.start}" if cell.start else "")
+
+
+def status(summary: Summary) -> str:
+    """One line: how many cells, which verdicts, what is missing."""
+    counted = [c for c in summary.cells if c.excluded_because in (None, "INVALID", "drift")]
+    parts = []
+    for word in ("VALID", "SUSPECT", "INVALID"):
+        if count := sum(c.verdict == word for c in counted):
+            parts.append(f"{count} {word}")
+    text = f"{len(counted)} cells: {', '.join(parts) or 'none measured'}"
+    if summary.missing:
+        text += f"; {len(summary.missing)} planned cells not measured"
+    return text + "."
+
+
+def standing(summary: Summary) -> str | None:
+    """What the speed-ups are worth, in a sentence; None where they stand by themselves."""
+    if not summary.baseline_measured:
+        return (
+            f"No speed-ups: the baseline ({summary.baseline}) was not measured in this run. "
+            "Verdicts of the cells follow."
+        )
+    below = [c for c in summary.comparisons if c.label is not None and c.headline]
+    if below:
+        rounds = min(c.rounds for c in below)
+        many = f"{rounds} rounds" if rounds > 1 else "one round"
+        return f"INDICATIVE: {many}, so no interval; neither a win nor a loss is claimed."
+    return None
+
+
+def why_step_latency(summary: Summary) -> str:
+    """Why step latency did not fall while TPOT did: from this run where it shows there."""
+    general = (
+        "Step latency is the gap between chunks: one engine step. Under speculation a step yields "
+        "several tokens, so it does not fall even where TPOT does; alone it is never a speed-up."
+    )
+    best: tuple[float, str] | None = None
+    for load in summary.loads:
+        base = _figures(summary, summary.baseline, load.name)
+        for variant in summary.variants:
+            mine = _figures(summary, variant.name, load.name)
+            if variant.name == summary.baseline or not base or not mine:
+                continue
+            tpot, step, per_step = mine["tpot_ms"], mine["step_ms"], mine["tokens_per_step"]
+            base_tpot, base_step = base["tpot_ms"], base["step_ms"]
+            if None in (tpot, step, per_step, base_tpot, base_step):
+                continue
+            assert tpot and step and per_step and base_tpot and base_step  # noqa: PT018
+            if tpot < base_tpot * (1 - NOTICEABLE) and step > base_step * (1 - NOTICEABLE):
+                text = (
+                    f"Why step latency did not fall while TPOT did: at {load.name} a step of "
+                    f"{variant.name} takes {numbers.milliseconds(step)} ms "
+                    f"({summary.baseline}: {numbers.milliseconds(base_step)} ms) but yields "
+                    f"{per_step:.2f} tokens, so a token costs {numbers.milliseconds(tpot)} ms "
+                    f"instead of {numbers.milliseconds(base_tpot)} ms; the gap between chunks is a "
+                    "step, not a token."
+                )
+                if best is None or base_tpot / tpot > best[0]:
+                    best = (base_tpot / tpot, text)
+    return best[1] if best else general
+
+
+def _figures(summary: Summary, variant: str, load: str) -> dict[str, float | None]:
+    cells = [c for c in summary.cells if c.variant == variant and c.load == load and not c.excluded]
+    return tables.averaged(cells)
