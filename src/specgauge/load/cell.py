@@ -12,13 +12,26 @@ from typing import Any
 
 from specgauge.load.job import Parts, write_plan
 from specgauge.load.message import address
-from specgauge.load.plan import CellPlan, LoadProgress, LoadResult, PlannedRequest
+from specgauge.load.plan import (
+    CellPlan,
+    LoadInterrupted,
+    LoadProgress,
+    LoadResult,
+    PlannedRequest,
+)
 from specgauge.load.processes import TERM_GRACE_S, LocustProcess, Output, commands
 from specgauge.record.atomic import write_parquet, write_text
 from specgauge.record.documents import ClientSelf
 from specgauge.record.layout import CellPaths
 
-__all__ = ["CellPlan", "LoadProgress", "LoadResult", "PlannedRequest", "run_load"]
+__all__ = [
+    "CellPlan",
+    "LoadInterrupted",
+    "LoadProgress",
+    "LoadResult",
+    "PlannedRequest",
+    "run_load",
+]
 
 POLL_S = 0.1
 START_LIMIT_S = 120.0
@@ -46,8 +59,11 @@ def run_load(
     Raises:
         UsageError: ``plan.url`` is not an ``http://`` URL.
         EnvironmentFault: the records cannot be written.
-        KeyboardInterrupt: handed on after the records were written.
+        ValueError: a plan without requests.
+        LoadInterrupted: a KeyboardInterrupt, handed on after the records were written.
     """
+    if not plan.requests:
+        raise ValueError("a plan without requests")
     address(plan.url)
     with tempfile.TemporaryDirectory(prefix="specgauge-load-") as folder:
         return _Cell(plan, Path(folder)).run(paths, on_progress, should_stop)
@@ -71,8 +87,8 @@ class _Cell:
         should_stop: Callable[[], str | None],
     ) -> LoadResult:
         """See ``run_load``."""
-        interrupt: KeyboardInterrupt | None = None
         reason: str | None = None
+        interrupted = False
         try:
             plan_file = write_plan(self._folder, self._plan)
             for name, argv, worker in commands(self._plan):
@@ -80,15 +96,15 @@ class _Cell:
                     LocustProcess(name, argv, worker, plan_file, self._output.take)
                 )
             reason = self._follow(on_progress, should_stop)
-        except KeyboardInterrupt as pressed:
-            interrupt, reason = pressed, "interrupted"
+        except KeyboardInterrupt:
+            reason, interrupted = "interrupted", True
         finally:
             codes = self._end()
         result = self._result(reason, codes)
         self._write(paths)
+        if interrupted:
+            raise LoadInterrupted(result)
         on_progress(self._total())
-        if interrupt is not None:
-            raise interrupt
         return result
 
     def _follow(
@@ -107,19 +123,23 @@ class _Cell:
             if now != shown:
                 on_progress(now)
                 shown = now
-            if not self._progress and time.monotonic() - self._begin > START_LIMIT_S:
-                return f"Locust did not begin within {START_LIMIT_S:g} s"
+            if not now.sent and time.monotonic() - self._begin > START_LIMIT_S:
+                return f"the load generator sent nothing within {START_LIMIT_S:g} s"
             time.sleep(POLL_S)
         return None
 
     def _end(self) -> list[int]:
         """Stop whatever still runs; exit codes in the order of the processes."""
-        for process in self._processes[1:]:
-            if self._processes[0].poll() is None:
-                process.terminate()
-        self._processes[0].terminate() if self._processes else None
         deadline = time.monotonic() + TERM_GRACE_S
-        return [process.finish(deadline) for process in self._processes]
+        try:
+            if self._recorded() < self._plan.processes:
+                for process in self._processes:
+                    process.terminate()
+            return [process.finish(deadline) for process in self._processes]
+        except KeyboardInterrupt:  # pressed again: at once
+            for process in self._processes:
+                process.finish(0.0)
+            raise
 
     def _take_progress(self, name: str, line: str) -> None:
         self._progress[name] = LoadProgress(**json.loads(line))
@@ -136,10 +156,14 @@ class _Cell:
     def _parts(self) -> list[Parts]:
         return [Parts(self._folder, worker) for worker in range(self._plan.processes)]
 
+    def _recorded(self) -> int:
+        """How many processes have written all they had."""
+        return sum(part.client.is_file() for part in self._parts())
+
     def _result(self, reason: str | None, codes: list[int]) -> LoadResult:
         ends = [document for part in self._parts() if (document := _read_json(part.client))]
         code = codes[0] if codes else None
-        error = reason
+        error = reason or next((end["fault"] for end in ends if end["fault"]), None)
         if error is None and (code != 0 or len(ends) < self._plan.processes):
             error = f"Locust ended with exit code {code}: " + " | ".join(self._output.last(5))
         t_go = [end["t_go"] for end in ends if end["t_go"] is not None]

@@ -20,6 +20,10 @@ class StreamError(Exception):
     """What the stream holds is not a whole, good completion; the text says why in one line."""
 
 
+class EarlyEnd(StreamError):
+    """It stops before its end, faultless so far."""
+
+
 @dataclass(frozen=True)
 class Stamp:
     """When a read's last byte arrived (nanoseconds, monotonic), and its identity."""
@@ -79,7 +83,7 @@ def read(exchange: Exchange, offset_ns: int, into: Completion) -> None:
         else:
             _take(_json_object(event.data), times[bisect_left(lengths, event.end)], into)
     if not into.finished:
-        raise StreamError("the stream ended without [DONE]")
+        raise EarlyEnd("the stream ended without [DONE]")
 
 
 def _json_object(data: bytes) -> dict[str, Any]:
@@ -138,7 +142,7 @@ def _http_failure(exchange: Exchange) -> str:
 
 
 def rows(
-    exchange: Exchange, offset_ns: int, temperature: float
+    exchange: Exchange, offset_ns: int, temperature: float | None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The row of ``schema.REQUESTS`` and those of ``schema.CHUNKS`` of one exchange."""
     completion = Completion()
@@ -148,8 +152,10 @@ def rows(
     else:
         try:
             read(exchange, offset_ns, completion)
-        except StreamError as error:
+        except EarlyEnd as error:
             failure = failure or str(error)
+        except StreamError as error:  # explains more than how the connection then ended
+            failure = str(error)
     state: Literal["ok", "failed", "cut"] = "failed" if failure else "ok"
     if exchange.done is None:
         state, failure = "cut", "the cell was stopped while this request ran"
@@ -163,7 +169,7 @@ def _request_row(
     completion: Completion,
     state: str,
     failure: str | None,
-    temperature: float,
+    temperature: float | None,
 ) -> dict[str, Any]:
     request, usage, chunks = exchange.request, completion.usage, completion.chunks
     first, last = (chunks[0].stamp, chunks[-1].stamp) if chunks else (None, None)

@@ -18,10 +18,11 @@ import time
 from typing import Any
 
 import gevent
-import httptools
 from gevent import socket
+from gevent.hub import Waiter
 
 from specgauge.load.exchange import Exchange
+from specgauge.load.response import Response
 
 _SO_TIMESTAMPNS = 35  # asm-generic/socket.h; not in the socket module
 _TIMESPEC = struct.Struct("@qq")
@@ -32,54 +33,11 @@ _CHUNK_LINE = 24  # bytes that surely hold a chunk's size line
 CONNECT_TIMEOUT_S = 10.0
 
 
-class Response:
-    """Collects one response for httptools; its callbacks run for every piece, so they do little."""
-
-    __slots__ = ("at_chunk", "complete", "exchange", "framed", "headers", "parser", "single")
-
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange = exchange
-        self.parser = httptools.HttpResponseParser(self)
-        self.headers = False
-        """The head is complete."""
-        self.framed = False
-        """Its end can be told from its bytes; else it ends with the connection."""
-        self.complete = False
-        self.at_chunk = False
-        """The next byte is the first of an HTTP chunk."""
-        self.single = 0
-        """So few waiting bytes cannot be two events."""
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by the parser."""
-        if name.lower() in (b"content-length", b"transfer-encoding"):
-            self.framed = True
-
-    def on_headers_complete(self) -> None:
-        """Called by the parser."""
-        self.exchange.status = self.parser.get_status_code()
-        self.headers = True
-        self.at_chunk = True
-
-    def on_body(self, piece: bytes) -> None:
-        """Called by the parser."""
-        exchange = self.exchange
-        exchange.body.append(piece)
-        exchange.length += len(piece)
-        self.at_chunk = False
-
-    def on_chunk_complete(self) -> None:
-        """Called by the parser."""
-        self.exchange.events += 1
-        self.at_chunk = True
-
-    def on_message_complete(self) -> None:
-        """Called by the parser."""
-        self.complete = True
-
-
 class Connection:
     """One keep-alive connection.
+
+    What arrives is read in the event loop's own callback, before any greenlet runs: a chunk's
+    stamp does not wait for a switch.
 
     Raises (constructor):
         OSError: it cannot be made within ``CONNECT_TIMEOUT_S``.
@@ -89,14 +47,14 @@ class Connection:
         self._socket = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
         self._socket.setsockopt(plain.IPPROTO_TCP, plain.TCP_NODELAY, 1)
         self.kernel = _ask_for_stamps(self._socket)
-        self._socket.settimeout(0.0)  # reads never block: readiness is waited for separately
+        self._socket.settimeout(0.0)  # reads never block: the loop says when there is something
         self._fd = self._socket.fileno()
-        self._hub = gevent.get_hub()
-        self._readable = self._hub.loop.io(self._fd, 1)
+        self._readable = gevent.get_hub().loop.io(self._fd, 1)
         self._count = array.array("i", [0])
 
     def close(self) -> None:
         """Close it; may be called twice."""
+        self._readable.stop()
         self._readable.close()
         self._socket.close()
 
@@ -124,14 +82,30 @@ class Connection:
         exchange.send = time.monotonic_ns()
         self._send(message)
         exchange.sent = time.monotonic_ns()
-        while not response.complete:
-            self._hub.wait(self._readable)
-            if not self._read_what_waits(response):
-                if response.headers and not response.framed:
-                    break
-                raise EOFError
-        exchange.done = time.monotonic_ns()
-        return response.complete and bool(response.parser.should_keep_alive())
+        ended = Waiter()
+        self._readable.start(self._on_readable, response, ended)
+        try:
+            fault = ended.get()
+        finally:
+            self._readable.stop()
+        if fault is not None:
+            raise fault
+        return response.reusable
+
+    def _on_readable(self, response: Response, ended: Any) -> None:
+        """In the event loop: read; wake the user when the response has ended, well or not."""
+        fault: Exception | None = None
+        try:
+            more = self._read_what_waits(response)
+        except Exception as error:  # goes on in the user's greenlet
+            more, fault = False, error
+        if more and not response.complete:
+            return
+        response.exchange.done = time.monotonic_ns()
+        self._readable.stop()
+        if fault is None and not response.complete and not response.ends_with_connection:
+            fault = EOFError()
+        ended.switch(fault)
 
     def _read_what_waits(self, response: Response) -> bool:
         """Read, stamp and parse until nothing waits; False at the end of the stream."""

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable
 
@@ -36,8 +37,12 @@ class Driver:
         self.plan = plan
         self.parts = parts
         self.exchanges: list[Exchange] = []
+        """Every request begun, in the order of beginning."""
+        self.ended: list[Exchange] = []
+        """Those that have ended, in the order of ending."""
         self.drained = Event()
-        """Set when every request of this share has ended."""
+        """Set when every request of this share has ended, or none can end any more."""
+        self._fault: str | None = None
         self._announce = announce
         """Called each time a user is connected."""
         self._host, self._port, _prefix = address(plan.url)
@@ -45,17 +50,17 @@ class Driver:
         self._queue: deque[tuple[PlannedRequest, bytes]] = deque(
             (request, encode(plan, request)) for request in share
         )
-        self._left = len(share)
+        self._share = len(share)
         self._slots = 0
         self._go = Event()
         self._t_go: int | None = None
-        self._t_end: int | None = None
+        self._failed = 0
+        self._events = 0
+        self._running: dict[int, Exchange] = {}
         self._kernel = True
         self._gone: str | None = None
         self._offset = epoch_offset_ns()
         self._cpu = cpu_times()
-        if not self._left:
-            self.drained.set()
 
     def start_at(self, t_go: int | None = None) -> None:
         """Open the barrier at monotonic time ``t_go`` (nanoseconds), or at once."""
@@ -76,6 +81,10 @@ class Driver:
                 self._one_scheduled(user)
             else:
                 self._one_after_another(user)
+        except Exception as error:  # a fault of ours must end the cell, not hang it
+            traceback.print_exc()
+            self._fault = self._fault or f"fault in the load generator: {error!r}"
+            self.drained.set()
         finally:
             user.close()
 
@@ -90,6 +99,9 @@ class Driver:
             ready = self._run(user, exchange, message)
 
     def _one_scheduled(self, user: _User) -> None:
+        if not self._queue:  # shares differ by one request, users do not
+            self._announce()
+            return
         request, message = self._queue.popleft()
         offset = round((request.scheduled_s or 0.0) * 1e9)
         if offset < CONNECT_AHEAD_S * 1e9:
@@ -108,15 +120,18 @@ class Driver:
     def _run(self, user: _User, exchange: Exchange, message: bytes) -> int:
         """Perform one exchange; returns when it ended."""
         self.exchanges.append(exchange)
+        self._running[exchange.request.index] = exchange
         if self._gone:
             exchange.failure = f"not sent: {self._gone}"
         else:
             exchange.failure = user.perform(exchange, message)
         if exchange.done is None:
             exchange.done = time.monotonic_ns()
-        self._left -= 1
-        if not self._left:
-            self._t_end = exchange.done
+        del self._running[exchange.request.index]
+        self.ended.append(exchange)
+        self._failed += has_failed(exchange)
+        self._events += exchange.events
+        if len(self.ended) == self._share:
             self.drained.set()
         return exchange.done
 
@@ -130,12 +145,11 @@ class Driver:
 
     def progress(self) -> LoadProgress:
         """How far this share is."""
-        ended = [exchange for exchange in self.exchanges if exchange.done is not None]
         return LoadProgress(
             sent=len(self.exchanges),
-            done=len(ended),
-            failed=sum(_has_failed(exchange) for exchange in ended),
-            tokens=sum(exchange.events for exchange in self.exchanges),
+            done=len(self.ended),
+            failed=self._failed,
+            tokens=self._events + sum(exchange.events for exchange in self._running.values()),
         )
 
     def write(self) -> None:
@@ -143,7 +157,8 @@ class Driver:
         from specgauge.load.tables import write_parts
 
         end, used = epoch_offset_ns(), cpu_times().since(self._cpu)
-        t_end = self._t_end or time.monotonic_ns()
+        all_ended = len(self.ended) == self._share
+        t_end = self.ended[-1].done if all_ended and self.ended else time.monotonic_ns()
         write_parts(self.parts, self.exchanges, self._offset, self.plan.temperature)
         client = ClientSelf(
             worker=self.parts.worker,
@@ -157,9 +172,12 @@ class Driver:
         document = {
             "client": client.model_dump(),
             "t_go": None if self._t_go is None else self._t_go / 1e9,
-            "t_end": t_end / 1e9,
+            "t_end": (t_end or 0) / 1e9,
+            "fault": self._fault,
         }
-        self.parts.client.write_text(json.dumps(document))
+        temporary = self.parts.client.with_suffix(".tmp")
+        temporary.write_text(json.dumps(document))
+        temporary.rename(self.parts.client)
 
 
 class _User:
@@ -220,7 +238,8 @@ def _where(exchange: Exchange) -> str:
     return "in the middle of the response" if exchange.reads else "before any response"
 
 
-def _has_failed(exchange: Exchange) -> bool:
+def has_failed(exchange: Exchange) -> bool:
+    """Whether it is known to have failed before its stream has been read."""
     return exchange.failure is not None or exchange.status != 200
 
 

@@ -38,7 +38,7 @@ class Parts:
 
     @property
     def client(self) -> Path:
-        """JSON: ``{"client": ClientSelf, "t_go": …, "t_end": …}``; written last."""
+        """JSON: ``{"client": ClientSelf, "t_go": …, "t_end": …, "fault": …}``; written last."""
         return self.folder / f"client-{self.worker}.json"
 
 

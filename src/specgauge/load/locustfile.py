@@ -125,8 +125,7 @@ def _report() -> None:
     driver = Bench.driver
     assert driver is not None
     print(MARK + json.dumps(asdict(driver.progress())), flush=True)
-    ended = [exchange for exchange in driver.exchanges if exchange.done is not None]
-    for exchange in ended[Bench.reported :]:
+    for exchange in driver.ended[Bench.reported :]:
         Bench.reported += 1
         _tell_locust(exchange)
         gevent.sleep(0)  # reads come first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,20 +40,23 @@ class CellPlan:
     """0: one Locust process; else that many workers under a Locust master."""
     requests: tuple[PlannedRequest, ...]
     ignore_eos: bool
-    temperature: float
+    temperature: float | None
     extra_body: dict[str, Any]
     """More keys of the request's JSON; those that the measurement depends on win over it."""
     request_timeout_s: float
 
     @property
-    def users(self) -> int:
-        """Locust users: the concurrency, or one a request in an open load."""
-        return self.concurrency if self.concurrency is not None else len(self.requests)
+    def processes(self) -> int:
+        """Locust processes that send requests (a worker needs a user and a request)."""
+        most = len(self.requests) if self.concurrency is None else self.concurrency
+        return max(1, min(self.workers, most, len(self.requests)))
 
     @property
-    def processes(self) -> int:
-        """Locust processes that send requests (a worker without a user would have no purpose)."""
-        return max(1, min(self.workers, self.users))
+    def users(self) -> int:
+        """Locust users: the concurrency; in an open load enough for every worker's share."""
+        if self.concurrency is not None:
+            return self.concurrency
+        return math.ceil(len(self.requests) / self.processes) * self.processes
 
     def as_json(self) -> dict[str, Any]:
         """For ``json.dump``; the inverse of ``plan_from_json``."""
@@ -96,3 +100,11 @@ class LoadResult:
     """One line for people: why the load generator could not do its work; null if it did."""
     stopped: bool
     """It was told to stop before all was sent."""
+
+
+class LoadInterrupted(KeyboardInterrupt):
+    """Ctrl-C while a cell ran; its records are written, and ``result`` is what is known of it."""
+
+    def __init__(self, result: LoadResult) -> None:
+        super().__init__()
+        self.result = result

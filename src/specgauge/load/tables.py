@@ -19,7 +19,7 @@ _BATCH = 200
 
 
 def write_parts(
-    parts: Parts, exchanges: Iterable[Exchange], offset_ns: int, temperature: float
+    parts: Parts, exchanges: Iterable[Exchange], offset_ns: int, temperature: float | None
 ) -> None:
     """Parse the exchanges and write their rows; raw bytes are let go as they are read."""
     requests: list[dict[str, Any]] = []
