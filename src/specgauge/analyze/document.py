@@ -163,6 +163,8 @@ class Comparison(Part):
     """A variant against the baseline under one load; above 1 the variant is faster."""
 
     variant: str
+    against: str
+    """The baseline's name."""
     load: str
     metric: Literal["output_tok_s", "tpot"]
     basis: Literal["observed", "derived"]
@@ -280,6 +282,8 @@ class Summary(Part):
     starts: list[Start]
     cells: list[Cell]
     comparisons: list[Comparison]
+    matched_comparisons: list[Comparison] = []
+    """Against a baseline with the same forced traits: the draft alone."""
     references: list[Reference] = []
     missing: list[MissingCell]
     reasons: list[Reason]

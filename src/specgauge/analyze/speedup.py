@@ -51,21 +51,49 @@ def compare(
     it.  Open loads have no throughput ratio (it equals the offered rate).  A comparison without a
     single usable round is kept, with null ratio and the verdict of its cells.
     """
-    pairs = dict.fromkeys((c.variant, c.load) for c in cells if c.variant != baseline)
-    against = {c.load for c in cells if c.variant == baseline and not c.excluded}
     found: list[Comparison] = []
-    for variant, load in pairs:
-        if load not in against:
-            continue
-        mine = [c for c in cells if c.variant == variant and c.load == load]
-        base = [c for c in cells if c.variant == baseline and c.load == load]
-        is_open = mine[0].rate is not None
-        if not is_open:
-            rounds = _throughput_rounds(mine, base)
-            found.append(_comparison("output_tok_s", True, mine, base, rounds, drift.get(load)))
-        rounds = _tpot_rounds(mine, base, latencies)
-        found.append(_comparison("tpot", is_open, mine, base, rounds, drift.get(load)))
+    for variant, load in dict.fromkeys((c.variant, c.load) for c in cells):
+        if variant != baseline:
+            found += _against(variant, load, baseline, cells, latencies, drift.get(load))
     return _with_holm(found)
+
+
+def compare_matched(
+    cells: Sequence[Cell], latencies: Mapping[CellKey, pd.DataFrame], matched: Mapping[str, str]
+) -> list[Comparison]:
+    """Variants against the baseline that shares their forced traits: what the draft alone does.
+
+    ``matched``: variant → its matched baseline.  No headline claims.
+    """
+    found: list[Comparison] = []
+    for variant, load in dict.fromkeys((c.variant, c.load) for c in cells):
+        if variant in matched:
+            found += _against(variant, load, matched[variant], cells, latencies, None)
+    plain = [c.model_copy(update={"headline": False, "notes": []}) for c in found]
+    return _with_holm(plain)
+
+
+def _against(
+    variant: str,
+    load: str,
+    baseline: str,
+    cells: Sequence[Cell],
+    latencies: Mapping[CellKey, pd.DataFrame],
+    drift: Reason | None,
+) -> list[Comparison]:
+    """The comparisons of one variant under one load; none without a baseline cell that counts."""
+    mine = [c for c in cells if c.variant == variant and c.load == load]
+    base = [c for c in cells if c.variant == baseline and c.load == load]
+    if all(c.excluded for c in base):
+        return []
+    is_open = mine[0].rate is not None
+    found = []
+    if not is_open:
+        rounds = _throughput_rounds(mine, base)
+        found.append(_comparison("output_tok_s", True, mine, base, rounds, drift))
+    rounds = _tpot_rounds(mine, base, latencies)
+    found.append(_comparison("tpot", is_open, mine, base, rounds, drift))
+    return found
 
 
 def _paired(mine: Sequence[Cell], base: Sequence[Cell]) -> list[tuple[list[Cell], list[Cell]]]:
@@ -155,6 +183,7 @@ def _comparison(
     few = too_few.rounds(len(rounds)) if used else None
     return Comparison(
         variant=mine[0].variant,
+        against=base[0].variant,
         load=mine[0].load,
         metric="output_tok_s" if metric == "output_tok_s" else "tpot",
         basis="observed",

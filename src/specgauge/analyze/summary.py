@@ -38,12 +38,12 @@ def summarise(run: RunRecord) -> Summary:
     reference = _baseline_traits(starts, setup.baseline)
     cells: list[Cell] = []
     latencies: dict[speedup.CellKey, pd.DataFrame] = {}
-    superseded = _superseded(run)
+    counting = _counting(run)
     for start in starts:
         traits_to_compare = None if start.record.variant == setup.baseline else reference
         for position, record in enumerate(start.record.cells):
             context = CellContext(record, start, setup, traits_to_compare, position == 0)
-            cell = _cell(context, superseded)
+            cell = _cell(context, counting)
             cells.append(cell)
             latencies[speedup.key(cell)] = context.latencies
     loads = _loads(setup, cells)
@@ -74,6 +74,7 @@ def summarise(run: RunRecord) -> Summary:
         starts=[_start(start) for start in starts],
         cells=cells,
         comparisons=comparisons,
+        matched_comparisons=speedup.compare_matched(cells, latencies, _matched(setup)),
         missing=_missing(setup, run, cells),
         reasons=list(drifts.values()),
         recommendations=recommend(setup, comparisons, [load.name for load in loads]),
@@ -110,7 +111,11 @@ def _baseline_traits(starts: list[StartContext], baseline: str) -> EngineTraits 
     return (complete or mine)[0].traits if mine else None
 
 
-def _superseded(run: RunRecord) -> Mapping[tuple[str, int, str], int]:
+def _matched(setup: RunSetup) -> dict[str, str]:
+    return {v.name: v.matched_baseline for v in setup.variants if v.matched_baseline}
+
+
+def _counting(run: RunRecord) -> Mapping[tuple[str, int, str], int]:
     """(variant, round, role) → the start that counts for it: the last complete one."""
     return {
         (s.variant, s.round, s.role): s.start

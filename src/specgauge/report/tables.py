@@ -86,6 +86,7 @@ def _text(key: str) -> Column:
 
 _SPEEDUP = Column("speedup", "speed-up", numbers.times)
 _TPOT_SPEEDUP = Column("tpot_speedup", "TPOT speed-up", numbers.times)
+_DRAFT_ONLY = Column("draft_only_speedup", "draft-only speed-up", numbers.times)
 _FIGURES = (
     Column("output_tok_s", "output tok/s", numbers.rate),
     Column("tpot_ms", "TPOT ms", numbers.milliseconds),
@@ -131,16 +132,12 @@ def averaged(cells: Sequence[Cell]) -> dict[str, float | None]:
     return {key: mean([v for f in each if (v := f[key]) is not None]) for key in keys}
 
 
-def find(summary: Summary, variant: str, load: str, metric: str) -> Comparison | None:
+def find(
+    comparisons: Sequence[Comparison], variant: str, load: str, metric: str
+) -> Comparison | None:
     """The observed comparison of a variant under a load."""
-    return next(
-        (
-            c
-            for c in summary.comparisons
-            if (c.variant, c.load, c.metric, c.basis) == (variant, load, metric, "observed")
-        ),
-        None,
-    )
+    wanted = (variant, load, metric, "observed")
+    return next((c for c in comparisons if (c.variant, c.load, c.metric, c.basis) == wanted), None)
 
 
 def headline(summary: Summary) -> Table:
@@ -173,12 +170,15 @@ def _comparison_fields(
     summary: Summary, variant: str, load: LoadFacts, cells: Sequence[Cell]
 ) -> list[Value]:
     """speed-up, interval, TPOT speed-up, claim, verdict."""
-    throughput = find(summary, variant, load.name, "output_tok_s")
-    tpot = find(summary, variant, load.name, "tpot")
+    throughput = find(summary.comparisons, variant, load.name, "output_tok_s")
+    tpot = find(summary.comparisons, variant, load.name, "tpot")
     leading = throughput or tpot
-    if variant == summary.baseline or leading is None:
-        word = "baseline" if variant == summary.baseline else numbers.MISSING
-        return [None, numbers.MISSING, None, word, _worst(cells)]
+    if variant == summary.baseline:
+        unity = 1.0 if any(not c.excluded for c in cells) else None
+        return [unity if load.rate is None else None, numbers.MISSING, unity, "baseline",
+                _worst(cells)]  # fmt: skip
+    if leading is None:
+        return [None, numbers.MISSING, None, numbers.MISSING, _worst(cells)]
     return [
         throughput.speedup if throughput else None,
         numbers.interval(leading),
@@ -191,49 +191,47 @@ def _comparison_fields(
 def per_load(summary: Summary, load: LoadFacts) -> Table:
     """One load: a row a variant (mean over its counted starts), then what was left out."""
     is_open = load.rate is not None
-    extra = _OPEN_FIGURES if is_open else ()
-    figures = (*_FIGURES, *extra)
-    speedup = () if is_open else (_SPEEDUP,)
-    columns = (
-        _text("variant"),
-        *figures[:1],
-        *speedup,
-        _TPOT_SPEEDUP,
-        *figures[1:],
-        _text("verdict"),
-    )
+    figures = (*_FIGURES, *(_OPEN_FIGURES if is_open else ()))
+    ratios = _ratio_columns(summary, is_open)
+    columns = (_text("variant"), figures[0], *ratios, *figures[1:], _text("verdict"))
     rows: list[list[Value]] = []
     for variant in _ordered(summary):
         cells = _of(summary, variant, load.name)
-        counted = [c for c in cells if not c.excluded]
-        if counted:
-            throughput = find(summary, variant, load.name, "output_tok_s")
-            tpot = find(summary, variant, load.name, "tpot")
-            ratios = [] if is_open else [throughput.speedup if throughput else None]
+        if counted := [c for c in cells if not c.excluded]:
+            shown = {**averaged(counted), **_ratios(summary, variant, load.name)}
+            rows.append([variant, *(shown[c.key] for c in columns[1:-1]), _worst(counted)])
+        for cell in (c for c in cells if c.excluded):
+            alone = figures_of(cell)
             rows.append(
-                _row(variant, averaged(counted), figures,
-                     [*ratios, tpot.speedup if tpot else None], _worst(counted))
-            )  # fmt: skip
-        for cell in cells:
-            if cell.excluded:
-                empty: list[Value] = [None] * (1 if is_open else 2)
-                rows.append(_row(left_out(cell), figures_of(cell), figures, empty, _worst([cell])))
-    what = (
+                [left_out(cell), *(alone.get(c.key) for c in columns[1:-1]), _worst([cell])]
+            )
+    arrivals = (
         f"{load.rate:g} requests/s" if load.rate is not None else f"concurrency {load.concurrency}"
     )
-    return Table(f"load-{load.name}", f"{load.name}: {what}, {load.requests} requests",
-                 columns, rows)  # fmt: skip
+    title = f"{load.name}: {arrivals}, {load.requests} requests"
+    return Table(f"load-{load.name}", title, columns, rows)
 
 
-def _row(
-    label: str,
-    shown: dict[str, float | None],
-    figures: Sequence[Column],
-    ratios: Sequence[Value],
-    verdict: str,
-) -> list[Value]:
-    values = [shown[column.key] for column in figures]
-    return [label, values[0], *ratios, *values[1:], verdict]
+def _ratio_columns(summary: Summary, is_open: bool) -> tuple[Column, ...]:
+    throughput = () if is_open else (_SPEEDUP,)
+    matched = (_DRAFT_ONLY,) if summary.matched_comparisons else ()
+    return (*throughput, _TPOT_SPEEDUP, *matched)
+
+
+def _ratios(summary: Summary, variant: str, load: str) -> dict[str, float | None]:
+    """The ratio columns' values; 1 for the baseline by definition."""
+    if variant == summary.baseline:
+        return {_SPEEDUP.key: 1.0, _TPOT_SPEEDUP.key: 1.0, _DRAFT_ONLY.key: None}
+    throughput = find(summary.comparisons, variant, load, "output_tok_s")
+    tpot = find(summary.comparisons, variant, load, "tpot")
+    matched = find(summary.matched_comparisons, variant, load, "output_tok_s") or find(
+        summary.matched_comparisons, variant, load, "tpot"
+    )
+    return {
+        _SPEEDUP.key: throughput.speedup if throughput else None,
+        _TPOT_SPEEDUP.key: tpot.speedup if tpot else None,
+        _DRAFT_ONLY.key: matched.speedup if matched else None,
+    }
 
 
 def left_out(cell: Cell) -> str:
@@ -277,10 +275,11 @@ def all_cells(summary: Summary) -> Table:
 
 def comparisons(summary: Summary) -> Table:
     """Every comparison, for programs."""
-    names = ("variant", "load", "metric", "basis", "speedup", "low", "high", "rounds", "p",
-             "p_holm", "significant", "label", "verdict")  # fmt: skip
+    names = ("variant", "against", "load", "metric", "basis", "speedup", "low", "high", "rounds",
+             "p", "p_holm", "significant", "label", "verdict")  # fmt: skip
     rows: list[list[Value]] = [
-        [*(getattr(c, name) for name in names), ", ".join(c.reasons)] for c in summary.comparisons
+        [*(getattr(c, name) for name in names), ", ".join(c.reasons)]
+        for c in (*summary.comparisons, *summary.matched_comparisons)
     ]
     columns = (*(Column(name, name) for name in names), Column("reasons", "reasons"))
     return Table("comparisons", "Every comparison", columns, rows)
