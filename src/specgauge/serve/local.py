@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 from specgauge.record.atomic import write_json
 from specgauge.record.documents import Launch
+from specgauge.serve.launchfile import LaunchFile
 from specgauge.serve.ports import require_free
 from specgauge.serve.protocol import ServerDied, ServerSpec
 from specgauge.serve.tree import leftovers
 
 _POLL_S = 0.2
-_LAST_LINES = 15
 _RUNNER_EXTRA_S = 60.0
 """On top of the grace time, for the runner to kill, drain and look at caches; then it is killed."""
 
@@ -32,6 +32,7 @@ class LocalServer:
 
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
+        self._file = LaunchFile(spec)
         self._runner: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -68,7 +69,7 @@ class LocalServer:
         """See ``protocol.Server``."""
         deadline = time.monotonic() + self._spec.ready_timeout_s
         while True:
-            launch = self._launch()
+            launch = self._file.launch()
             if launch is not None and launch.ready_at is not None:
                 self._forget_description()
                 return
@@ -77,19 +78,18 @@ class LocalServer:
             if time.monotonic() > deadline:
                 raise ServerDied(
                     f"the server was not ready within {self._spec.ready_timeout_s:.0f} s "
-                    f"('server: ready_timeout_s:').{self._tail()}"
+                    f"('server: ready_timeout_s:').{self._file.tail()}"
                 )
-            on_wait(self._newest_line())
+            on_wait(self._file.newest_line())
             time.sleep(_POLL_S)
 
     def death(self) -> str | None:
         """See ``protocol.Server``."""
-        launch = self._launch()
-        if launch is not None and launch.ended_at is not None:
-            return f"{_exit_words(launch.exit_code)}.{self._tail()}"
+        if (death := self._file.death()) is not None:
+            return death
         if self._runner is None or self._runner.poll() is None:
             return None
-        return f"its runner ended with status {self._runner.returncode}.{self._tail()}"
+        return f"its runner ended with status {self._runner.returncode}.{self._file.tail()}"
 
     def stop(self) -> Launch:
         """See ``protocol.Server``."""
@@ -109,52 +109,12 @@ class LocalServer:
             for pid in leftovers(self._spec.id):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        launch = self._launch()
+        launch = self._file.launch()
         if launch is None:
             launch = Launch(
                 id=self._spec.id, argv=[], env={}, started_at=time.time(), clock_offset=0.0
             )
         return launch
 
-    def _launch(self) -> Launch | None:
-        try:
-            text = self._spec.paths.launch.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        launch = Launch.model_validate_json(text)
-        return launch if launch.id == self._spec.id else None
-
     def _forget_description(self) -> None:
         (self._spec.paths.folder / ".runner.json").unlink(missing_ok=True)
-
-    def _lines(self) -> list[str]:
-        """The newest lines of the log without their stamps."""
-        with contextlib.suppress(FileNotFoundError), self._spec.paths.server_log.open("rb") as log:
-            log.seek(0, os.SEEK_END)
-            log.seek(max(0, log.tell() - 8192))
-            text = log.read().decode(errors="replace")
-            return [line[27:] for line in text.splitlines()[-40:] if line[27:].strip()]
-        return []
-
-    def _newest_line(self) -> str:
-        lines = self._lines()
-        return lines[-1] if lines else ""
-
-    def _tail(self) -> str:
-        lines = self._lines()[-_LAST_LINES:]
-        if not lines:
-            return " It printed nothing."
-        listed = "\n".join(f"  | {line[:200]}" for line in lines)
-        return f" Its last lines ({self._spec.paths.server_log}):\n{listed}"
-
-
-def _exit_words(code: int | None) -> str:
-    if code is None:
-        return "it ended"
-    if code < 0:
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = str(-code)
-        return f"ended by signal {name}"
-    return f"exit code {code}"

@@ -23,11 +23,13 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from specgauge.serve.caches import cache_state
 from specgauge.serve.linelog import LineLog
+from specgauge.serve.memory import oom_kills
 from specgauge.serve.redact import strike_out, strike_out_argv
 from specgauge.serve.tree import START_MARK, descendants
 
@@ -58,11 +60,20 @@ def _prctl(option: int, value: int) -> None:
 
 
 class Runner:
-    """One server from start to stop; ``spec`` is the mapping described in ``main``."""
+    """One server from start to stop; ``spec`` is the mapping described in ``main``.
 
-    def __init__(self, spec: dict[str, Any]) -> None:
+    ``should_stop`` is asked about ten times a second: one more reason to stop.
+    """
+
+    def __init__(
+        self, spec: dict[str, Any], should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
         self._spec = spec
+        self._should_stop = should_stop
         self._stop = threading.Event()
+        self.signalled = False
+        """A signal asked to stop (not the marker, not the pipe)."""
+        self._oom_kills = oom_kills()
         self._ready_at: float | None = None
         self._child: int | None = None
         self._status: int | None = None
@@ -79,6 +90,7 @@ class Runner:
             "exit_code": None,
             "killed": False,
             "leftover": 0,
+            "oom_killed": False,
         }
 
     def _telling_env(self) -> dict[str, str]:
@@ -89,7 +101,7 @@ class Runner:
         """Start the server and stay until it and its tree are gone.  Returns its exit code."""
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._stop.set())
+            signal.signal(number, self._on_signal)
         log = LineLog(Path(self._spec["log"]), bool(self._spec.get("tee")))
         self._launch["started_at"] = time.time()
         self._launch["clock_offset"] = _clock_offset()
@@ -104,18 +116,30 @@ class Runner:
         self._child = process.pid
         self._launch["pid"] = process.pid
         self._save()
-        threading.Thread(target=self._watch_health, daemon=True).start()
+        health = threading.Thread(target=self._watch_health, daemon=True)
+        health.start()
         if self._spec.get("parent_pipe"):
             threading.Thread(target=self._watch_parent, daemon=True).start()
         self._attend(process, log)
         process.returncode = self._exit_code()
+        health.join()
         log.finish()
         self._launch["log_error"] = log.error
         self._launch["ended_at"] = time.time()
         self._launch["exit_code"] = self._exit_code()
+        self._launch["oom_killed"] = oom_kills() > self._oom_kills
         self._launch["cache_after"] = [cache_state(f) for f in self._spec.get("caches", [])]
         self._save()
         return self._exit_code()
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Somebody wanted the end: it did not come by itself."""
+        return self._stop.is_set()
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        self.signalled = True
+        self._stop.set()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         env = {**os.environ, **self._spec["env"], START_MARK: self._spec["id"]}
@@ -128,7 +152,7 @@ class Runner:
             stderr=subprocess.PIPE,
             cwd=self._spec.get("cwd"),
             env=env,
-            # Safe: no thread has been started yet.
+            # Safe: no thread runs, neither yet nor any more of an earlier start.
             preexec_fn=lambda: _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),  # noqa: PLW1509
         )
 
@@ -152,7 +176,7 @@ class Runner:
                     self._save()
                     saved_ready = True
                 now = time.monotonic()
-                if marker and os.path.exists(marker):
+                if (marker and os.path.exists(marker)) or self._should_stop():
                     self._stop.set()
                 if self._status is None:
                     if self._stop.is_set() and term_at is None:
@@ -218,7 +242,7 @@ class Runner:
     def _watch_health(self) -> None:
         # A proxy from the environment must not stand between us and loopback.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        while self._ready_at is None:
+        while self._status is None:
             with (
                 contextlib.suppress(OSError, ValueError),
                 opener.open(self._spec["health_url"], timeout=2) as answer,

@@ -1,0 +1,137 @@
+"""The real NVML, through nvidia-ml-py (``pynvml``)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from specgauge.gpu.device import (
+    Device,
+    GpuProcess,
+    Memory,
+    Nvml,
+    NvmlFault,
+    NvmlUnavailable,
+    Reading,
+)
+
+FAKE = "SPECGAUGE_FAKE_NVML"
+"""Environment variable with planted GPUs (``gpu/fake.py``): for tests and for trying dashboards."""
+
+T = TypeVar("T")
+
+
+def open_nvml() -> Nvml:
+    """NVML of this machine, or the planted one.
+
+    Raises:
+        NvmlUnavailable: no driver or library, or it cannot be initialised.
+    """
+    if planted := os.environ.get(FAKE):
+        from specgauge.gpu.fake import FakeNvml
+
+        return FakeNvml.from_json(planted)
+    return RealNvml()
+
+
+class RealNvml:
+    """Implements ``device.Nvml``.  Handles are looked up by UUID each time: they survive a reset
+    of another card, an index does not."""
+
+    def __init__(self) -> None:
+        try:
+            import pynvml
+        except ImportError:
+            raise NvmlUnavailable("the package nvidia-ml-py is not installed") from None
+        self._nvml: Any = pynvml
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            raise NvmlUnavailable(f"NVML: {error}") from None
+
+    def devices(self) -> list[Device]:
+        """See ``device.Nvml``."""
+        nvml = self._nvml
+        count = self._ask(nvml.nvmlDeviceGetCount)
+        return [self._device(index) for index in range(count)]
+
+    def driver(self) -> str:
+        """See ``device.Nvml``."""
+        return _text(self._ask(self._nvml.nvmlSystemGetDriverVersion))
+
+    def memory(self, device: Device) -> Memory:
+        """See ``device.Nvml``."""
+        info = self._ask(self._nvml.nvmlDeviceGetMemoryInfo, self._handle(device))
+        return Memory(total=int(info.total), used=int(info.used))
+
+    def processes(self, device: Device) -> list[GpuProcess]:
+        """See ``device.Nvml``."""
+        handle = self._handle(device)
+        found: dict[int, GpuProcess] = {}
+        for question in (
+            self._nvml.nvmlDeviceGetComputeRunningProcesses,
+            self._nvml.nvmlDeviceGetGraphicsRunningProcesses,
+        ):
+            for item in self._ask(question, handle):
+                used = item.usedGpuMemory
+                found.setdefault(
+                    item.pid, GpuProcess(item.pid, None if used is None else int(used))
+                )
+        return [found[pid] for pid in sorted(found)]
+
+    def read(self, device: Device) -> Reading:
+        """See ``device.Nvml``."""
+        nvml, handle = self._nvml, self._handle(device)
+
+        def maybe(question: Callable[..., Any], *rest: Any) -> Any:
+            with contextlib.suppress(NvmlFault):
+                return self._ask(question, handle, *rest)
+            return None
+
+        power = maybe(nvml.nvmlDeviceGetPowerUsage)
+        rates = maybe(nvml.nvmlDeviceGetUtilizationRates)
+        memory = maybe(nvml.nvmlDeviceGetMemoryInfo)
+        return Reading(
+            power_w=None if power is None else power / 1000,
+            sm_clock_mhz=maybe(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
+            memory_clock_mhz=maybe(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
+            temperature_c=maybe(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+            utilisation=None if rates is None else rates.gpu / 100,
+            throttle_reasons=maybe(nvml.nvmlDeviceGetCurrentClocksThrottleReasons),
+            memory=None if memory is None else Memory(int(memory.total), int(memory.used)),
+        )
+
+    def _device(self, index: int) -> Device:
+        nvml = self._nvml
+        handle = self._ask(nvml.nvmlDeviceGetHandleByIndex, index)
+        mig, uuids = False, []
+        with contextlib.suppress(NvmlFault):  # most cards cannot do MIG
+            mig = self._ask(nvml.nvmlDeviceGetMigMode, handle)[0] == nvml.NVML_DEVICE_MIG_ENABLE
+        if mig:
+            for slot in range(self._ask(nvml.nvmlDeviceGetMaxMigDeviceCount, handle)):
+                with contextlib.suppress(NvmlFault):  # an empty slot
+                    part = self._ask(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot)
+                    uuids.append(_text(self._ask(nvml.nvmlDeviceGetUUID, part)))
+        return Device(
+            index=index,
+            uuid=_text(self._ask(nvml.nvmlDeviceGetUUID, handle)),
+            pci_bus_id=_text(self._ask(nvml.nvmlDeviceGetPciInfo, handle).busId).lower(),
+            name=_text(self._ask(nvml.nvmlDeviceGetName, handle)),
+            mig=mig,
+            mig_uuids=tuple(uuids),
+        )
+
+    def _handle(self, device: Device) -> Any:
+        return self._ask(self._nvml.nvmlDeviceGetHandleByUUID, device.uuid.encode())
+
+    def _ask(self, question: Callable[..., Any], *words: Any) -> Any:
+        try:
+            return question(*words)
+        except self._nvml.NVMLError as error:
+            raise NvmlFault(str(error)) from None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
