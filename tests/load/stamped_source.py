@@ -41,17 +41,19 @@ def usage(body: dict[str, Any], tokens: int) -> dict[str, Any]:
 class Source:
     def __init__(self) -> None:
         self.log: list[dict[str, Any]] = []
-        self.running = self.most = 0
+        self.running = self.most = self.connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         transport = writer.get_extra_info("socket")
         transport.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connections += 1
+        number = self.connections
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
                 body = json.loads(await reader.readexactly(length))
-                entry: dict[str, Any] = {"at": time.monotonic(), "body": body, "stamps": []}
+                entry: dict[str, Any] = {"connection": number, "body": body, "stamps": []}
                 self.log.append(entry)
                 self.running += 1
                 self.most = max(self.most, self.running)

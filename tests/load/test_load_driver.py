@@ -105,10 +105,11 @@ def test_the_slots_time_line(source, make_plan, drive):
     assert client["t_end"] == max(row["t_done"] for row in rows)
 
 
-def test_a_connection_the_server_closed_is_made_again_before_the_send(source, make_plan, drive):
-    """After a response that ends its connection, the next request is fine and not late."""
-    rows, _client = drive(make_plan(source.url, 3, concurrency=1, script={"1": "cut"}, tick=0.001))
-    assert [row["state"] for row in rows] == ["ok", "failed", "ok"]
+def test_a_connection_serves_until_a_response_breaks_it(source, make_plan, drive):
+    plan = make_plan(source.url, 5, concurrency=1, script={"1": "400", "2": "cut"}, tick=0.001)
+    rows, _client = drive(plan)
+    assert [row["state"] for row in rows] == ["ok", "failed", "failed", "ok", "ok"]
+    assert [entry["connection"] for entry in source.end()["log"]] == [1, 1, 1, 2, 2]
 
 
 def test_a_gone_server_fails_the_rest_at_once(make_plan, drive):

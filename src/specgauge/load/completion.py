@@ -52,6 +52,8 @@ class Completion:
     usage: dict[str, Any] = field(default_factory=dict)
     finished: bool = False
     """``[DONE]`` has come."""
+    without_ids: bool = False
+    """Text came without its token ids."""
 
 
 def stamps(exchange: Exchange, offset_ns: int) -> list[Stamp]:
@@ -82,6 +84,10 @@ def read(exchange: Exchange, offset_ns: int, into: Completion) -> None:
             raise StreamError("malformed stream: an event after [DONE]")
         else:
             _take(_json_object(event.data), times[bisect_left(lengths, event.end)], into)
+    if into.without_ids:
+        raise StreamError(
+            "the server sends no token_ids: it does not know return_token_ids (vLLM does)"
+        )
     if not into.finished:
         raise EarlyEnd("the stream ended without [DONE]")
 
@@ -106,10 +112,7 @@ def _take(event: dict[str, Any], stamp: Stamp, into: Completion) -> None:
         for choice in event.get("choices") or []:
             token_ids = [int(token) for token in choice.get("token_ids") or []]
             text = choice.get("text") or ""
-            if text and choice.get("token_ids") is None:
-                raise StreamError(
-                    "the server sends no token_ids: it does not know return_token_ids (vLLM does)"
-                )
+            into.without_ids |= bool(text) and choice.get("token_ids") is None
             into.text.append(text)
             if token_ids:
                 into.chunks.append(Chunk(stamp, token_ids))
