@@ -87,7 +87,7 @@ def run(
     resolved = _resolve(project, experiment, variants, model, port)
     names = resolved.experiment.variants if "all" in variants else list(variants)
     outcome = execute(resolved, project, Request(list(names), run_id, fresh), console)
-    code = ExitCode.MEASURED
+    code: int = ExitCode.MEASURED
     if any(outcome.paths.folder.glob("*/start-*/*/repeat-*/cell.json")):
         code = _report(outcome.paths, strict)
     for line in outcome.failed:
@@ -147,11 +147,11 @@ def analyze(run: str | None, strict: bool) -> int:
     from specgauge.record.reader import read_run
     from specgauge.record.runs import find_run
     from specgauge.report.terminal import headline
-    from specgauge.report.write import write_summary
+    from specgauge.record.atomic import write_json
 
     paths = find_run(find_project().results, run)
     summary = summarise(read_run(paths.folder))
-    write_summary(summary, paths)
+    write_json(paths.summary, summary.model_dump(mode="json", by_alias=True))
     console.print(headline(summary))
     console.print(f"Summary: {paths.summary}", highlight=False, soft_wrap=True)
     return int(exit_code(summary, strict))

@@ -35,7 +35,7 @@ def starts(experiment: Experiment, variants: list[str]) -> list[StartPlan]:
     """
     baseline = [v for v in variants if v == experiment.baseline]
     others = [v for v in variants if v != experiment.baseline]
-    draw = random.Random(experiment.sampling.seed)
+    draw = random.Random(experiment.sampling.seed or 0)
     planned: list[StartPlan] = []
     for number in range(experiment.rounds):
         order = list(others)

@@ -18,7 +18,8 @@ class Sampling(StrictModel):
     """null: not sent, so that the server applies the model's own ``generation_config``."""
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = None
-    seed: int = 0
+    seed: int | None = 0
+    """null: none is sent; arrivals and shuffled orders then use 0."""
 
 
 class Warmup(StrictModel):
@@ -94,6 +95,9 @@ class Experiment(StrictModel):
     compile_cache: Literal["shared", "per-variant", "fresh"] = "shared"
     server: Server = Server()
     slo: Slo | None = None
+    expected_s: dict[str, float] = {}
+    """Typical seconds of each step (``launch``, ``warmup``, ``c1``, …), only to foretell the time
+    left before this machine has shown its own."""
     request_timeout_s: float = Field(default=600, gt=0)
     settle_s: float = Field(default=0.6, ge=0.4)
     """Quiet time before and after a cell, so that a scrape lies on either side."""

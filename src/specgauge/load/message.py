@@ -25,14 +25,14 @@ def address(url: str) -> tuple[str, int, str]:
 
 def encode(plan: CellPlan, request: PlannedRequest) -> bytes:
     """Head and body of ``request`` as one piece, ready for one ``sendall``."""
+    chosen = {"temperature": plan.temperature, "seed": request.seed}
     body = json.dumps(
         {
             **plan.extra_body,
+            **{key: value for key, value in chosen.items() if value is not None},
             "model": plan.model,
             "prompt": list(request.token_ids),
             "max_tokens": request.max_tokens,
-            "temperature": plan.temperature,
-            "seed": request.seed,
             "ignore_eos": plan.ignore_eos,
             "stream": True,
             "stream_options": {"include_usage": True},

@@ -19,7 +19,8 @@ class PlannedRequest:
     category: str
     token_ids: tuple[int, ...]
     max_tokens: int
-    seed: int
+    seed: int | None
+    """null: not sent."""
     scheduled_s: float | None = None
     """Open loads: seconds after the start barrier; null in closed loads."""
 

@@ -32,18 +32,19 @@ def measure(
     paths: CellPaths,
     experiment: Experiment,
     was_reset: bool,
+    quiet_s: float,
     on_progress: Callable[[LoadProgress], None],
     should_stop: Callable[[], str | None],
 ) -> CellDocument:
     """Send ``plan`` and record it under ``paths``; ``cell.json`` comes last, so it says "whole".
 
-    The quiet time on both sides leaves room for a scrape of the counters at rest.
+    ``quiet_s`` on both sides leaves room for a scrape of the counters at rest.
 
     Raises:
         EnvironmentFault: the records cannot be written.
         KeyboardInterrupt: passed on after the records are written.
     """
-    time.sleep(experiment.settle_s)
+    time.sleep(quiet_s)
     before = epoch_offset_ns() / 1e9
     load_before = host_load()
     began = time.monotonic()
@@ -85,6 +86,6 @@ def measure(
         raise
     cell = document(result, result.error)
     if cell.state == "complete":
-        time.sleep(experiment.settle_s)
+        time.sleep(quiet_s)
     write_json(paths.cell, cell.model_dump(mode="json"))
     return cell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,19 +13,23 @@ _PLAIN_EVERY_S = 10.0
 
 
 class Durations:
-    """Mean duration of each kind of step seen so far, to say how long the rest will take."""
+    """Mean duration of each kind of step seen so far, to say how long the rest will take.
 
-    def __init__(self) -> None:
+    ``typical`` stands in for kinds not seen yet.
+    """
+
+    def __init__(self, typical: Mapping[str, float] | None = None) -> None:
         self._seen: dict[Hashable, list[float]] = {}
+        self._typical = {(name,): seconds for name, seconds in (typical or {}).items()}
 
     def add(self, kind: Hashable, seconds: float) -> None:
         """Note that a step of ``kind`` took ``seconds``."""
         self._seen.setdefault(kind, []).append(seconds)
 
     def mean(self, kind: Hashable) -> float | None:
-        """Mean seconds of ``kind``, or None if never seen."""
+        """Mean seconds of ``kind``; None if never seen and not typical."""
         values = self._seen.get(kind)
-        return sum(values) / len(values) if values else None
+        return sum(values) / len(values) if values else self._typical.get(kind)  # type: ignore[call-overload]
 
     def total(self, kinds: list[Hashable]) -> float | None:
         """Expected seconds for ``kinds`` one after the other; None if any was never seen."""

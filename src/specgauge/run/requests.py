@@ -21,7 +21,7 @@ def cell_plan(
     seed = experiment.sampling.seed
     schedule: list[float] | list[None] = [None] * load.requests
     if load.rate is not None:
-        schedule = poisson(load.rate, load.requests, seed)
+        schedule = poisson(load.rate, load.requests, seed or 0)
     planned = _planned(prompts[: load.requests], schedule, experiment.output_tokens, seed)
     return _plan(experiment, load, planned, url, model)
 
@@ -36,7 +36,10 @@ def warmup_plan(
 
 
 def _planned(
-    prompts: list[Tokenized], schedule: list[float] | list[None], tokens: int, seed: int
+    prompts: list[Tokenized],
+    schedule: list[float] | list[None],
+    tokens: int,
+    seed: int | None,
 ) -> tuple[PlannedRequest, ...]:
     return tuple(
         PlannedRequest(
@@ -45,7 +48,7 @@ def _planned(
             category=prompt.category,
             token_ids=ids,
             max_tokens=tokens,
-            seed=seed + index,
+            seed=None if seed is None else seed + index,
             scheduled_s=at,
         )
         for index, ((prompt, ids), at) in enumerate(zip(prompts, schedule, strict=True))
