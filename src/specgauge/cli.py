@@ -144,10 +144,10 @@ def report(run: str | None, strict: bool) -> int:
 def analyze(run: str | None, strict: bool) -> int:
     """Analyse RUN again (default: the latest): summary.json and the headline only."""
     from specgauge.analyze.summary import exit_code, summarise
+    from specgauge.record.atomic import write_json
     from specgauge.record.reader import read_run
     from specgauge.record.runs import find_run
     from specgauge.report.terminal import headline
-    from specgauge.record.atomic import write_json
 
     paths = find_run(find_project().results, run)
     summary = summarise(read_run(paths.folder))

@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 import specgauge
+from specgauge.config.experiment import Experiment
 from specgauge.config.project import Project
 from specgauge.config.prompts import Prompts
 from specgauge.config.resolve import Resolved
@@ -31,6 +32,9 @@ from specgauge.run.interrupts import terminate_as_interrupt
 from specgauge.run.machine import git_facts, machine_facts, packages_of
 from specgauge.run.progress import Durations, Progress, words
 from specgauge.run.start import Start, StartResult, free_start, steps_of
+
+_UNTELLING = frozenset({"variants", "description", "expected_s"})
+"""Keys of an experiment that do not change what a start measures."""
 
 
 @dataclass
@@ -87,7 +91,7 @@ def _make_all(
     console: Console,
     outcome: RunOutcome,
 ) -> None:
-    durations = earlier_durations(project.results, resolved.experiment.name)
+    durations = earlier_durations(project.results, resolved.experiment)
     steps: list[Hashable] = [kind for plan in pending for kind in steps_of(resolved, plan)]
     expected = durations.total(steps)
     if expected is not None:
@@ -149,8 +153,7 @@ def _manifest(resolved: Resolved, project: Project, request: Request) -> Manifes
     model = resolved.model.model_dump(mode="json")
     workload, warmup = _facts(resolved.prompts), _facts(resolved.warmup_prompts)
     assert workload is not None
-    # Which variants take part, and words, do not change what a start measures.
-    telling = {k: v for k, v in experiment.items() if k not in ("variants", "description")}
+    telling = {k: v for k, v in experiment.items() if k not in _UNTELLING}
     mark = fingerprint(
         {
             "experiment": telling,
@@ -195,11 +198,11 @@ def _note_version(run: RunPaths, result: StartResult, resolved: Resolved, projec
         )
 
 
-def earlier_durations(results: Path, experiment: str) -> Durations:
+def earlier_durations(results: Path, experiment: Experiment) -> Durations:
     """Durations of steps in earlier runs of the experiment, newest 20 starts."""
-    durations = Durations()
+    durations = Durations(experiment.expected_s)
     launches = sorted(
-        (results / experiment).glob("*/*/start-*/launch.json"), key=lambda p: p.stat().st_mtime
+        (results / experiment.name).glob("*/*/start-*/launch.json"), key=lambda p: p.stat().st_mtime
     )
     for path in launches[-20:]:
         with contextlib.suppress(ValueError, OSError):

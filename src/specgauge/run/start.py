@@ -20,7 +20,7 @@ from specgauge.load.plan import CellPlan, LoadProgress
 from specgauge.plan import StartPlan, cells
 from specgauge.record.atomic import write_json, write_parquet
 from specgauge.record.documents import CellDocument, Outcome
-from specgauge.record.layout import FIRST_CALL, WARMUP, RunPaths, StartPaths
+from specgauge.record.layout import FIRST_CALL, UNMEASURED, WARMUP, RunPaths, StartPaths
 from specgauge.record.schema import PROMPTS
 from specgauge.run.cell import CellPlace, measure
 from specgauge.run.client import Client
@@ -217,6 +217,7 @@ class Start:
             self._paths.cell(load, repeat),
             self._experiment,
             reset,
+            0.0 if load in UNMEASURED else self._experiment.settle_s,
             show,
             self._server.death,
         )
