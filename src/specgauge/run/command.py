@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from specgauge.config.experiment import Experiment
-from specgauge.config.project import Project, cache_folder
+from specgauge.config.project import Project
 from specgauge.config.resolve import Resolved, flags, place
 from specgauge.config.variant import Variant
 from specgauge.embedded.model import ensure
 from specgauge.errors import EnvironmentFault
+from specgauge.run.runtime import Runtime
 
 _CACHE_VARIABLES = {
     "VLLM_CACHE_ROOT": "vllm",
@@ -34,26 +34,6 @@ class Command:
     env: dict[str, str]
     caches: list[str]
     speculative_config: dict[str, Any] | None
-
-
-def program(experiment: Experiment, project: Project) -> list[str]:
-    """The experiment's server command with its program made absolute.
-
-    Raises:
-        EnvironmentFault: there is no such program; says how to get it.
-    """
-    name, *rest = experiment.server.command
-    inside = project.root / name
-    if inside.is_file():
-        return [str(inside), *rest]
-    found = shutil.which(name)
-    if found is None:
-        raise EnvironmentFault(
-            f"no server program {name!r} (looked in {project.root} and on PATH). "
-            "'make setup' makes the CPU environment; for a vLLM of your own set "
-            "'server: command: [vllm, serve]' in the experiment"
-        )
-    return [found, *rest]
 
 
 def model_folder(resolved: Resolved, project: Project) -> str:
@@ -80,6 +60,7 @@ def build(
     project: Project,
     model: str,
     cache: Path | None,
+    runtime: Runtime,
 ) -> Command:
     """The server command of ``variant``.
 
@@ -91,20 +72,21 @@ def build(
         project: for paths.
         model: from ``model_folder``.
         cache: folder for all compile caches; None leaves them where the user has them.
+        runtime: where the server will run.
     """
     experiment = resolved.experiment
     server = experiment.server
     speculative = resolved.speculative_config(variant, project)
     args: dict[str, Any] = {
-        "host": server.host,
-        "port": server.port,
+        "host": runtime.bind(server)[0],
+        "port": runtime.bind(server)[1],
         "served-model-name": resolved.model.name,
     }
     if resolved.model.revision is not None:
         args["revision"] = resolved.model.revision
     for more in (resolved.model.server_args, server.args, variant.server_args):
         args |= {name.replace("_", "-"): value for name, value in more.items()}
-    argv = [*program(experiment, project), model, *flags(args)]
+    argv = [*runtime.program(server, project), model, *flags(args)]
     if speculative is not None:
         argv += ["--speculative-config", json.dumps(speculative)]
     env = {**resolved.model.server_env, **server.env, **variant.server_env}
@@ -116,21 +98,17 @@ def build(
             env[name] = str(cache / folder)
         caches = [str(cache)]
     else:
-        caches = [str(p) for p in _usual_caches(env) if p.is_dir()]
+        caches = runtime.usual_caches(env)
     return Command(argv, env, caches, speculative)
 
 
-def _usual_caches(env: dict[str, str]) -> list[Path]:
-    home = Path.home()
-    return [
-        Path(env.get("VLLM_CACHE_ROOT", home / ".cache" / "vllm")),
-        Path(env.get("TRITON_CACHE_DIR", home / ".triton" / "cache")),
-    ]
+def compile_cache(
+    experiment: Experiment, run_id: str, variant: str, k: int, base: Path
+) -> Path | None:
+    """Folder below ``base`` for a start's compile caches under the experiment's policy.
 
-
-def compile_cache(experiment: Experiment, run_id: str, variant: str, k: int) -> Path | None:
-    """Folder for a start's compile caches under the experiment's policy; None = the user's own."""
-    base = cache_folder() / "compile"
+    None = where the user has them.
+    """
     if experiment.compile_cache == "per-variant":
         return base / experiment.name / variant
     if experiment.compile_cache == "fresh":

@@ -27,10 +27,12 @@ from specgauge.record.manifest import (
     write_manifest,
 )
 from specgauge.record.runs import OpenRun, completed, new_run_id, open_run
-from specgauge.run.command import model_folder, program
+from specgauge.run.command import model_folder
 from specgauge.run.interrupts import terminate_as_interrupt
 from specgauge.run.machine import git_facts, machine_facts, packages_of
+from specgauge.run.observer import NOBODY, Observer
 from specgauge.run.progress import Durations, Progress, words
+from specgauge.run.runtime import ProcessRuntime, Runtime
 from specgauge.run.start import Start, StartResult, free_start, steps_of
 
 _UNTELLING = frozenset({"variants", "description", "expected_s"})
@@ -54,9 +56,20 @@ class Request:
     variants: list[str]
     run_id: str | None = None
     fresh: bool = False
+    wait_s: float = 0.0
+    """How long to wait for another command that is writing into the run."""
+    at_most: int | None = None
+    """Make no more than this many of the pending starts."""
 
 
-def execute(resolved: Resolved, project: Project, request: Request, console: Console) -> RunOutcome:
+def execute(
+    resolved: Resolved,
+    project: Project,
+    request: Request,
+    console: Console,
+    runtime: Runtime | None = None,
+    observer: Observer = NOBODY,
+) -> RunOutcome:
     """Make every start of ``request.variants`` that the run still lacks.
 
     A start that fails is reported and the next one is made; a variant whose server could not even
@@ -67,10 +80,18 @@ def execute(resolved: Resolved, project: Project, request: Request, console: Con
         EnvironmentFault: nothing can be measured here.
     """
     experiment = resolved.experiment
+    runtime = runtime or ProcessRuntime()
     planned = starts(experiment, request.variants)
-    new = _manifest(resolved, project, request)
-    program(experiment, project)
-    with open_run(project.results, new, planned, run_id=request.run_id, fresh=request.fresh) as run:
+    new = _manifest(resolved, project, request, runtime)
+    runtime.program(experiment.server, project)
+    with open_run(
+        project.results,
+        new,
+        planned,
+        run_id=request.run_id,
+        fresh=request.fresh,
+        wait_s=request.wait_s,
+    ) as run:
         done = completed(run.paths)
         pending = [plan for plan in planned if plan not in done]
         _announce(console, run, planned, pending)
@@ -78,7 +99,17 @@ def execute(resolved: Resolved, project: Project, request: Request, console: Con
         if pending:
             model = model_folder(resolved, project)
             with terminate_as_interrupt():
-                _make_all(resolved, project, run, pending, model, console, outcome)
+                _make_all(
+                    resolved,
+                    project,
+                    run,
+                    pending[: request.at_most],
+                    model,
+                    console,
+                    outcome,
+                    runtime,
+                    observer,
+                )
     return outcome
 
 
@@ -90,6 +121,8 @@ def _make_all(
     model: str,
     console: Console,
     outcome: RunOutcome,
+    runtime: Runtime,
+    observer: Observer,
 ) -> None:
     durations = earlier_durations(project.results, resolved.experiment)
     steps: list[Hashable] = [kind for plan in pending for kind in steps_of(resolved, plan)]
@@ -105,9 +138,9 @@ def _make_all(
                 progress.skip(steps_of(resolved, plan))
                 continue
             k = free_start(run.paths, plan.variant)
-            start = Start(resolved, project, run.paths, plan, k, model, progress)
+            start = Start(resolved, project, run.paths, plan, k, model, progress, runtime, observer)
             result = start.make()
-            _note_version(run.paths, result, resolved, project)
+            _note_version(run.paths, result, resolved, project, runtime)
             if result.state == "complete":
                 progress.note(f"✓ {start.title}")
                 continue
@@ -148,7 +181,7 @@ def _facts(prompts: Prompts | None) -> WorkloadFacts | None:
     )
 
 
-def _manifest(resolved: Resolved, project: Project, request: Request) -> Manifest:
+def _manifest(resolved: Resolved, project: Project, request: Request, runtime: Runtime) -> Manifest:
     experiment = resolved.experiment.model_dump(mode="json")
     model = resolved.model.model_dump(mode="json")
     workload, warmup = _facts(resolved.prompts), _facts(resolved.warmup_prompts)
@@ -160,7 +193,7 @@ def _manifest(resolved: Resolved, project: Project, request: Request) -> Manifes
             "model": model,
             "workload": workload.sha256,
             "warmup": warmup.sha256 if warmup else None,
-            "runtime": "process",
+            "runtime": runtime.name,
         }
     )
     return Manifest(
@@ -173,7 +206,7 @@ def _manifest(resolved: Resolved, project: Project, request: Request) -> Manifes
         },
         workload=workload,
         warmup_workload=warmup,
-        runtime="process",
+        runtime=runtime.name,
         machine=machine_facts(),
         git=git_facts(project),
         specgauge_version=specgauge.__version__,
@@ -181,15 +214,18 @@ def _manifest(resolved: Resolved, project: Project, request: Request) -> Manifes
     )
 
 
-def _note_version(run: RunPaths, result: StartResult, resolved: Resolved, project: Project) -> None:
+def _note_version(
+    run: RunPaths, result: StartResult, resolved: Resolved, project: Project, runtime: Runtime
+) -> None:
     """Write the version of the first server into the manifest; hold all later ones to it."""
     if result.vllm_version is None:
         return
     manifest = read_manifest(run.manifest)
     known = manifest.vllm.get("version")
     if known is None:
-        python = program(resolved.experiment, project)[0]
+        python = runtime.program(resolved.experiment.server, project)[0]
         facts = {"version": result.vllm_version, "packages": packages_of(python)}
+        facts |= runtime.facts()
         write_manifest(run.manifest, manifest.model_copy(update={"vllm": facts}))
     elif known != result.vllm_version:
         raise EnvironmentFault(

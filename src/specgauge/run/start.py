@@ -26,10 +26,11 @@ from specgauge.run.cell import CellPlace, measure
 from specgauge.run.client import Client
 from specgauge.run.command import Command, build, compile_cache
 from specgauge.run.interrupts import uninterrupted
+from specgauge.run.observer import Observer
 from specgauge.run.progress import Progress
 from specgauge.run.requests import Tokenized, cell_plan, warmup_plan
+from specgauge.run.runtime import Runtime
 from specgauge.scrape.process import Scraper
-from specgauge.serve.local import LocalServer
 from specgauge.serve.protocol import Server, ServerDied, ServerSpec
 
 
@@ -65,6 +66,8 @@ class Start:
         k: int,
         model: str,
         progress: Progress,
+        runtime: Runtime,
+        observer: Observer,
     ) -> None:
         self._resolved = resolved
         self._experiment = resolved.experiment
@@ -73,24 +76,29 @@ class Start:
         self._k = k
         self._paths: StartPaths = run.start(plan.variant, k)
         self._progress = progress
-        self._cache = compile_cache(self._experiment, run.folder.name, plan.variant, k)
+        self._observer = observer
+        self._cache = compile_cache(
+            self._experiment, run.folder.name, plan.variant, k, runtime.compile_base()
+        )
         self._command: Command = build(
-            resolved, resolved.variants[plan.variant], project, model, self._cache
+            resolved, resolved.variants[plan.variant], project, model, self._cache, runtime
         )
         server = self._experiment.server
+        host, port = runtime.reach(server, plan.variant)
         self._spec = ServerSpec(
             id=f"{run.folder.name}-{plan.variant}-{k}-{secrets.token_hex(4)}",
             argv=self._command.argv,
             env=self._command.env,
-            host=server.host,
-            port=server.port,
+            host=host,
+            port=port,
             paths=self._paths,
             cwd=str(project.root),
             ready_timeout_s=server.ready_timeout_s,
             stop_grace_s=server.stop_grace_s,
             caches=self._command.caches,
         )
-        self._server: Server = LocalServer(self._spec)
+        one_time = self._cache if self._experiment.compile_cache == "fresh" else None
+        self._server: Server = runtime.server(self._spec, server, one_time)
         self._client = Client(self._spec.url, resolved.model.name)
         self._result = StartResult("failed")
 
@@ -114,6 +122,7 @@ class Start:
         state: Literal["complete", "failed", "interrupted"] = "failed"
         error: str | None = None
         scraper: Scraper | None = None
+        self._observer.start_begins(self._run.folder.name, self._plan.variant, self._k)
         try:
             with self._step(("launch",), "starting the server"):
                 self._server.start()
@@ -211,16 +220,17 @@ class Start:
             expected = total * plan.requests[0].max_tokens
             self._progress.tick(text, min(1.0, max(seen.done / total, seen.tokens / expected)))
 
-        cell: CellDocument = measure(
-            CellPlace(self._plan.variant, self._k, load, repeat),
-            plan,
-            self._paths.cell(load, repeat),
-            self._experiment,
-            reset,
-            0.0 if load in UNMEASURED else self._experiment.settle_s,
-            show,
-            self._server.death,
-        )
+        with self._observer.cell(load, repeat):
+            cell: CellDocument = measure(
+                CellPlace(self._plan.variant, self._k, load, repeat),
+                plan,
+                self._paths.cell(load, repeat),
+                self._experiment,
+                reset,
+                0.0 if load in UNMEASURED else self._experiment.settle_s,
+                show,
+                self._server.death,
+            )
         if (death := self._server.death()) is not None:
             raise ServerDied(f"the server ended during {load}: {death}")
         if cell.state != "complete":
