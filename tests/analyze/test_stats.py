@@ -1,0 +1,90 @@
+"""Intervals, corrections and percentiles: what they promise, simulated."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specgauge.analyze import stats
+
+
+def test_one_or_two_rounds_are_a_point() -> None:
+    for logs in ([0.1], [0.1, 0.2]):
+        found = stats.ratio(logs)
+        assert found is not None
+        assert found.value == pytest.approx(math.exp(sum(logs) / len(logs)))
+        assert (found.low, found.high, found.p) == (None, None, None)
+    assert stats.ratio([]) is None
+
+
+def test_interval_of_three_rounds_by_hand() -> None:
+    found = stats.ratio([0.1, 0.2, 0.3])
+    assert found is not None
+    half = 4.302653 * 0.1 / math.sqrt(3)
+    assert found.low == pytest.approx(math.exp(0.2 - half), rel=1e-6)
+    assert found.high == pytest.approx(math.exp(0.2 + half), rel=1e-6)
+    assert found.p is not None
+    assert found.p == pytest.approx(0.0742, abs=1e-4)
+
+
+def test_identical_rounds_do_not_divide_by_zero() -> None:
+    same, moved = stats.ratio([0.0, 0.0, 0.0]), stats.ratio([0.5, 0.5, 0.5])
+    assert same is not None
+    assert moved is not None
+    assert (same.value, same.p) == (1.0, 1.0)
+    assert moved.p == 0.0
+
+
+@pytest.mark.parametrize("rounds", [3, 5])
+def test_a_against_a_is_called_different_five_percent_of_the_time(rounds: int) -> None:
+    """4,000 experiments of two equal servers whose starts differ by 1 %: nominal 5 %."""
+    rng = np.random.default_rng(rounds)
+    draws = rng.normal(0, 0.01 * math.sqrt(2), (4000, rounds))
+    calls = [stats.ratio(list(row)) for row in draws]
+    rejected = float(np.mean([c is not None and c.p is not None and c.p < 0.05 for c in calls]))
+    assert 0.037 <= rejected <= 0.064
+
+
+def test_a_planted_five_percent_is_found() -> None:
+    """At 1 % between starts five rounds find 5 % nearly always, three mostly."""
+    rng = np.random.default_rng(1)
+
+    def power(rounds: int) -> float:
+        draws = rng.normal(math.log(1.05), 0.01 * math.sqrt(2), (1000, rounds))
+        calls = [stats.ratio(list(row)) for row in draws]
+        return float(np.mean([c is not None and c.low is not None and c.low > 1 for c in calls]))
+
+    assert power(5) > 0.97
+    assert 0.6 < power(3) < 0.95
+
+
+def test_holm_by_hand() -> None:
+    assert stats.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert stats.holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_never_helps_and_keeps_the_order(p_values: list[float]) -> None:
+    adjusted = stats.holm(p_values)
+    assert all(p <= a <= 1 for p, a in zip(p_values, adjusted, strict=True))
+    ranked = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    assert [adjusted[i] for i in ranked] == sorted(adjusted)
+
+
+def test_percentiles_need_samples() -> None:
+    assert [stats.samples_for(q) for q in (0.5, 0.9, 0.95, 0.99)] == [20, 100, 200, 1000]
+    assert stats.percentile(np.arange(19), 0.5) is None
+    assert stats.percentile(np.arange(21), 0.5) == 10
+    assert stats.percentile(np.arange(99), 0.9) is None
+    assert stats.percentile(np.arange(101), 0.9) == 90
+
+
+def test_means_skip_what_is_missing() -> None:
+    assert stats.mean([1.0, float("nan"), 3.0]) == 2.0
+    assert stats.mean([]) is None
+    assert stats.geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+    assert stats.geometric_mean([]) is None
