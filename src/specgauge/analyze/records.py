@@ -115,6 +115,8 @@ class StartRecord:
     """Measured cells, in time order."""
     warmup: tuple[CellRecord, ...] = ()
     """Warm-up batches, in time order; never measured cells."""
+    first_call: CellRecord | None = None
+    """Without a warm-up: the start's first request, sent once more after its last cell."""
 
     @property
     def partial(self) -> bool:

@@ -25,7 +25,7 @@ from specgauge.analyze.records import (
 )
 from specgauge.errors import UsageError
 from specgauge.record.documents import CellDocument, Document, Launch, Outcome
-from specgauge.record.layout import WARMUP, CellPaths, RunPaths, StartPaths
+from specgauge.record.layout import FIRST_CALL, UNMEASURED, WARMUP, CellPaths, RunPaths, StartPaths
 from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, RESULTS_SCHEMA
 
 D = TypeVar("D", bound=Document)
@@ -129,8 +129,9 @@ def _start(variant: str, k: int, paths: StartPaths) -> StartRecord:
         outcome=_document(Outcome, paths.outcome),
         log=read_log(paths.server_log, launch.clock_offset if launch else 0.0),
         metrics=_frame(paths.metrics, METRICS),
-        cells=tuple(c for c in cells if c.load != WARMUP),
+        cells=tuple(c for c in cells if c.load not in UNMEASURED),
         warmup=tuple(c for c in cells if c.load == WARMUP),
+        first_call=next((c for c in cells if c.load == FIRST_CALL), None),
     )
 
 

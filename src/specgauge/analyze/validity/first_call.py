@@ -27,8 +27,9 @@ def check(cell: CellContext) -> Reason | None:
     """Suspect inside a measured cell, info when a warm-up request took it.
 
     With a warm-up the first two requests are the same prompt, one after the other: the first
-    measured cell of the start carries the note.  Without one, a first cell that sends its requests
-    singly is compared with the median of its own other requests; one that sends several at once
+    measured cell of the start carries the note.  Without one, the first request of a cell that
+    sends them singly is compared with itself, sent once more after the start's last cell, or, where
+    that is not recorded, with the median of its neighbours; a cell that sends several at once
     cannot be judged here.
     """
     if not cell.first_measured:
@@ -38,7 +39,7 @@ def check(cell: CellContext) -> Reason | None:
         return _repeated(cell)
     if warmup or cell.load.concurrency != 1:
         return None
-    return _unpaired(cell)
+    return _sent_again(cell) or _unpaired(cell)
 
 
 def _repeated(cell: CellContext) -> Reason | None:
@@ -56,6 +57,31 @@ def _repeated(cell: CellContext) -> Reason | None:
         f"(first token after {ttft:.2f} s, then {ttft_again:.2f} s); it was a warm-up request.",
         remedy=None,
         evidence={"cost_s": cost, "ttft_s": ttft, "ttft_again_s": ttft_again},
+    )
+
+
+def _sent_again(cell: CellContext) -> Reason | None:
+    again = cell.start.record.first_call
+    if again is None or not (again.requests["state"] == "ok").all() or len(again.requests) != 1:
+        return None
+    row = cell.requests.loc[cell.requests["t_send"].idxmin()]
+    if row["state"] != "ok":
+        return None
+    first = float(row["t_first"] - row["t_send"])
+    repeat = again.requests.iloc[0]
+    later = float(repeat["t_first"] - repeat["t_send"])
+    cost = first - later
+    if cost < UNPAIRED_COST_S or first < MIN_FACTOR * later:
+        return None
+    return Reason(
+        code=CODE,
+        severity="suspect",
+        detail=f"The start's first request, a measured one, had its first token after {first:.2f} "
+        f"s; the same request after the last cell, {later:.2f} s.",
+        remedy="Give the experiment a warm-up.",
+        t0=0.0,
+        t1=first,
+        evidence={"cost_s": cost, "ttft_s": first, "ttft_again_s": later},
     )
 
 
