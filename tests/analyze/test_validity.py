@@ -43,6 +43,7 @@ def context(
     variant: VariantSetup | None = None,
     warmup: tuple[CellRecord, ...] = (),
     first: bool = False,
+    again: CellRecord | None = None,
     own: EngineTraits = WATCHED,
     baseline: EngineTraits | None = None,
 ) -> CellContext:
@@ -62,7 +63,7 @@ def context(
     rows = [(middle, name, OTHER, value) for name, value in (extra or {}).items()]
     rows += [(t0, name, OTHER, 0.0) for name in extra or {}]
     metrics = pd.concat([metrics, pd.DataFrame(rows, columns=METRICS.names)])
-    start = StartRecord(record.variant, 0, None, None, (), metrics, (record,), warmup)
+    start = StartRecord(record.variant, 0, None, None, (), metrics, (record,), warmup, again)
     setup = RunSetup(
         "e", "r", "m", "vanilla",
         (VariantSetup("vanilla"), variant or VariantSetup("ngram", NGRAM)),
@@ -263,6 +264,21 @@ def test_first_call_inside_a_measured_cell_is_suspect() -> None:
     assert seen.t1 == pytest.approx(1.7)
     assert "FIRST_CALL" not in codes(context(built, requests=requests, first=False))
     assert "FIRST_CALL" not in codes(context(built, first=True))
+
+
+def test_the_first_request_sent_again_decides() -> None:
+    built = build_cell(CLEAN)
+    begin = built.record.requests["t_send"].iloc[0]
+    slow = changed(built, 0, t_first=begin + 1.7)
+    fast_again, slow_again = (
+        build_cell(Plant(requests=1, ttft_s=ttft), load="first-call").record for ttft in (0.1, 1.6)
+    )
+    seen = reason(context(built, requests=slow, first=True, again=fast_again), "FIRST_CALL")
+    assert seen.severity == "suspect"
+    assert seen.evidence["cost_s"] == pytest.approx(1.6)
+    long_prompt = context(built, requests=slow, first=True, again=slow_again)
+    assert "FIRST_CALL" not in codes(long_prompt)
+    assert "FIRST_CALL" not in codes(context(built, first=True, again=fast_again))
 
 
 def test_preemptions() -> None:

@@ -37,7 +37,7 @@ def test_every_file_is_there(small: tuple[RunRecord, Summary, RunPaths]) -> None
     found = {str(p.relative_to(analysis)) for p in analysis.rglob("*") if p.is_file()}
     expected = {"summary.json", "report.md", "report.html"}
     expected |= {f"figures/{n}.png" for n in ("throughput", "ttft_tpot", "acceptance")}
-    for name in ("headline", "load-c1", "load-c4", "cells", "comparisons"):
+    for name in ("headline", "load-c1", "load-c4", "cells", "checks", "comparisons"):
         expected |= {f"tables/{name}.md", f"tables/{name}.csv"}
     assert found == expected
     for png in (analysis / "figures").glob("*.png"):

@@ -99,17 +99,21 @@ class CrossCheck:
     """Sum of (tokens - 1) over decode chunks."""
     tail_allowed: float
     """Accepted tokens that may be missing from the stream: K for each request's cut tail."""
+    merged: int
+    """Merged decode chunks: each makes the stream look one or more accepted tokens richer."""
     tokens_per_step: float | None
     identity: float | None
     """1 + coverage x (acceptance length - 1)."""
 
     @property
     def agrees(self) -> bool:
-        """Whether the difference is a tail: 0 <= server - stream <= allowed."""
-        return 0 <= self.accepted_server - self.accepted_stream <= self.tail_allowed
+        """Whether the difference is a tail: -merged <= server - stream <= allowed."""
+        return -self.merged <= self.accepted_server - self.accepted_stream <= self.tail_allowed
 
 
-def cross_check(drafted: Drafting, chunks: pd.DataFrame, k: int | None) -> CrossCheck:
+def cross_check(
+    drafted: Drafting, chunks: pd.DataFrame, k: int | None, merged: int = 0
+) -> CrossCheck:
     """Compare the counters with the chunks.
 
     Accepted tokens are counted before the tail of a request is cut, so the server may be ahead by
@@ -123,6 +127,7 @@ def cross_check(drafted: Drafting, chunks: pd.DataFrame, k: int | None) -> Cross
         accepted_server=drafted.accepted,
         accepted_stream=float((decode["tokens"] - 1).sum()),
         tail_allowed=float(limit * chunks["request"].nunique()),
+        merged=merged,
         tokens_per_step=tokens_per_step(chunks),
         identity=identity,
     )

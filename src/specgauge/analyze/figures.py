@@ -117,7 +117,7 @@ def _over_time(cell: CellContext) -> LengthOverTime:
 def _cross_check(cell: CellContext) -> CrossCheckFigures | None:
     if cell.drafting is None or not cell.drafting.drafts:
         return None
-    check = acceptance.cross_check(cell.drafting, cell.chunks, cell.variant.k)
+    check = acceptance.cross_check(cell.drafting, cell.chunks, cell.variant.k, cell.merged.chunks)
     return CrossCheckFigures(
         accepted_server=check.accepted_server,
         accepted_stream=check.accepted_stream,

@@ -80,9 +80,11 @@ def _claimed(setup: RunSetup, load: str, rows: Sequence[Comparison]) -> Recommen
         variant = best.variant
     else:
         best = max(rows, key=_speedup)
+        losing = all(c.significant and _speedup(c) < 1 for c in rows)
+        found = "every variant is slower" if losing else "no variant is faster beyond doubt"
         text = (
-            f"{load}: stay with {setup.baseline}: no variant is faster beyond doubt (the highest: "
-            f"{best.variant} at {_speedup(best):.2f}x, {_interval(best)}){_doubt(best)}."
+            f"{load}: stay with {setup.baseline}: {found} (the highest: {best.variant} at "
+            f"{_speedup(best):.2f}x, {_interval(best)}){_doubt(best)}."
         )
         variant = setup.baseline
     return Recommendation(load=load, variant=variant, claimed=True, text=text,

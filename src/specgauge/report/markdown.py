@@ -22,6 +22,11 @@ DEFINITIONS = (
     "but enter no headline. A percentile is printed only with at least 10 samples beyond it.",
 )
 
+CHECKS = (
+    "Accepted tokens by the server's counters and by the stream differ by the tails cut at the end "
+    "of requests (at most K each); tokens per step and the identity beside it differ by the same."
+)
+
 
 def render(summary: Summary, figures: Mapping[str, str]) -> str:
     """The report; ``figures``: file name (without suffix) → caption of those drawn."""
@@ -44,6 +49,9 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         table = tables.per_load(summary, load)
         if table.rows:
             parts += [f"### {table.title}", table.markdown()]
+    checks = tables.checks(summary)
+    if checks.rows:
+        parts += ["### Cross-checks", CHECKS, checks.markdown()]
     if figures:
         parts.append("## Figures")
         for name, caption in figures.items():

@@ -150,6 +150,7 @@ def headline(summary: Summary) -> Table:
         _SPEEDUP,
         _text("interval"),
         _TPOT_SPEEDUP,
+        Column("rounds", "rounds", lambda v: numbers.number(v, 0)),
         _text("claim"),
         _text("verdict"),
     )
@@ -169,20 +170,22 @@ def headline(summary: Summary) -> Table:
 def _comparison_fields(
     summary: Summary, variant: str, load: LoadFacts, cells: Sequence[Cell]
 ) -> list[Value]:
-    """speed-up, interval, TPOT speed-up, claim, verdict."""
+    """speed-up, interval, TPOT speed-up, rounds, claim, verdict."""
     throughput = find(summary.comparisons, variant, load.name, "output_tok_s")
     tpot = find(summary.comparisons, variant, load.name, "tpot")
     leading = throughput or tpot
     if variant == summary.baseline:
         unity = 1.0 if any(not c.excluded for c in cells) else None
-        return [unity if load.rate is None else None, numbers.MISSING, unity, "baseline",
+        rounds = len({c.round for c in cells if not c.excluded})
+        return [unity if load.rate is None else None, numbers.MISSING, unity, rounds, "baseline",
                 _worst(cells)]  # fmt: skip
     if leading is None:
-        return [None, numbers.MISSING, None, numbers.MISSING, _worst(cells)]
+        return [None, numbers.MISSING, None, None, numbers.MISSING, _worst(cells)]
     return [
         throughput.speedup if throughput else None,
         numbers.interval(leading),
         tpot.speedup if tpot else None,
+        leading.rounds,
         numbers.claim(leading),
         numbers.verdict(leading.verdict, leading.reasons),
     ]
@@ -273,6 +276,31 @@ def all_cells(summary: Summary) -> Table:
     return Table("cells", "Every cell", columns, rows)
 
 
+def checks(summary: Summary) -> Table:
+    """Two sources of the same figure, side by side, for every cell that drafted."""
+    columns = (
+        _text("variant"),
+        _text("load"),
+        Column("start", "start", lambda v: numbers.number(v, 0)),
+        Column("accepted_server", "accepted, server", lambda v: numbers.number(v, 0)),
+        Column("accepted_stream", "accepted, stream", lambda v: numbers.number(v, 0)),
+        Column("tail_allowed", "tail allowed", lambda v: numbers.number(v, 0)),
+        Column("agrees", "agrees"),
+        Column("tokens_per_step", "tokens per step", lambda v: numbers.number(v, 3)),
+        Column("identity", "1 + coverage x (length - 1)", lambda v: numbers.number(v, 3)),
+        Column("step_ms", "step ms", numbers.milliseconds),
+        Column("server_step_ms", "server's step ms", numbers.milliseconds),
+    )
+    rows: list[list[Value]] = [
+        [c.variant, c.load, c.start, check.accepted_server, check.accepted_stream,
+         check.tail_allowed, "yes" if check.agrees else "no", check.tokens_per_step, check.identity,
+         c.observed.step_ms.mean, c.observed.step_ms.server_mean]
+        for c in summary.cells
+        if (check := c.observed.acceptance_check) is not None
+    ]  # fmt: skip
+    return Table("checks", "Cross-checks", columns, rows)
+
+
 def comparisons(summary: Summary) -> Table:
     """Every comparison, for programs."""
     names = ("variant", "against", "load", "metric", "basis", "speedup", "low", "high", "rounds",
@@ -288,7 +316,7 @@ def comparisons(summary: Summary) -> Table:
 def every(summary: Summary) -> list[Table]:
     """All tables of a run."""
     loads = [per_load(summary, load) for load in summary.loads]
-    tables = [headline(summary), *loads, all_cells(summary), comparisons(summary)]
+    tables = [headline(summary), *loads, all_cells(summary), checks(summary), comparisons(summary)]
     return [table for table in tables if table.rows]
 
 

@@ -7,7 +7,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from specgauge.analyze.document import Summary
-from specgauge.report import tables, words
+from specgauge.report import numbers, tables, words
 
 _COLOURS = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
 
@@ -32,13 +32,17 @@ def headline(summary: Summary) -> RenderableType:
 def _table(summary: Summary) -> RichTable:
     source = tables.headline(summary)
     shown = RichTable(title=f"{summary.experiment} on {summary.model}", title_justify="left")
-    for column in source.columns:
+    texts = source.cells()
+    kept = [i for i, _ in enumerate(source.columns) if {t[i] for t in texts} != {numbers.MISSING}]
+    for i in kept:
+        column = source.columns[i]
         shown.add_column(column.heading, justify="right" if column.show else "left")
     previous = None
-    for raw, row in zip(source.rows, source.cells(), strict=True):
+    for raw, row in zip(source.rows, texts, strict=True):
         if previous is not None and raw[0] != previous:
             shown.add_section()
         previous = raw[0]
         word = row[-1].split(" ")[0]
-        shown.add_row(*(Text(x) for x in row[:-1]), Text(row[-1], style=_COLOURS.get(word, "")))
+        *values, verdict = (row[i] for i in kept)
+        shown.add_row(*(Text(x) for x in values), Text(verdict, style=_COLOURS.get(word, "")))
     return shown

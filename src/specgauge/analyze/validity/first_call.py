@@ -11,6 +11,7 @@ from statistics import median
 from specgauge.analyze import latency
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason
+from specgauge.analyze.records import CellRecord
 
 CODE = "FIRST_CALL"
 
@@ -39,7 +40,10 @@ def check(cell: CellContext) -> Reason | None:
         return _repeated(cell)
     if warmup or cell.load.concurrency != 1:
         return None
-    return _sent_again(cell) or _unpaired(cell)
+    again = cell.start.record.first_call
+    if again is not None and len(again.requests) == 1 and (again.requests["state"] == "ok").all():
+        return _sent_again(cell, again)
+    return _unpaired(cell)
 
 
 def _repeated(cell: CellContext) -> Reason | None:
@@ -60,13 +64,11 @@ def _repeated(cell: CellContext) -> Reason | None:
     )
 
 
-def _sent_again(cell: CellContext) -> Reason | None:
-    again = cell.start.record.first_call
-    if again is None or not (again.requests["state"] == "ok").all() or len(again.requests) != 1:
+def _sent_again(cell: CellContext, again: CellRecord) -> Reason | None:
+    sent = cell.requests.dropna(subset=["t_send"]).sort_values("t_send")
+    if sent.empty or sent["state"].iloc[0] != "ok":
         return None
-    row = cell.requests.loc[cell.requests["t_send"].idxmin()]
-    if row["state"] != "ok":
-        return None
+    row = sent.iloc[0]
     first = float(row["t_first"] - row["t_send"])
     repeat = again.requests.iloc[0]
     later = float(repeat["t_first"] - repeat["t_send"])

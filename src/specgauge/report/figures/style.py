@@ -6,6 +6,7 @@ grey; each variant also has a marker and a hatch of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ DPI = 200
 
 _COLOURS = ("#767676", "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
+_HATCHES = ("", "///", "\\\\\\", "xxx", "--", "++", "||")
 
 SETTINGS: Any = {
     "font.size": 9,
@@ -61,11 +62,11 @@ def looks(summary: Summary) -> dict[str, Look]:
     }
 
 
-def new(height_in: float, rows: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure of text width with ``rows`` axes; call inside ``style.context()``."""
+def new(height_in: float, rows: int = 1, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure of text width with ``rows`` x ``columns`` axes; call inside ``context()``."""
     figure = Figure(figsize=(WIDTH_IN, height_in), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, [figure.add_subplot(rows, 1, i + 1) for i in range(rows)]
+    return figure, [figure.add_subplot(rows, columns, i + 1) for i in range(rows * columns)]
 
 
 def context() -> Any:
@@ -73,7 +74,29 @@ def context() -> Any:
     return mpl.rc_context(SETTINGS)
 
 
-def mark(cells: list[Cell]) -> str:
+def drawn(cells: Sequence[Cell]) -> list[Cell]:
+    """Of one variant's cells under one load those to draw: the counted, else the INVALID ones."""
+    counted = [c for c in cells if not c.excluded]
+    return counted or [c for c in cells if c.verdict == "INVALID"]
+
+
+def hollow(cells: Sequence[Cell]) -> bool:
+    """Whether none of the drawn cells counts."""
+    return all(c.excluded for c in cells)
+
+
+def mark(cells: Sequence[Cell]) -> str:
     """What a figure writes beside a value: nothing if VALID, else the verdict."""
     words = {c.verdict for c in cells}
     return "INVALID" if "INVALID" in words else "SUSPECT" if "SUSPECT" in words else ""
+
+
+DOT: Any = {
+    "marker": "o",
+    "linestyle": "none",
+    "markersize": 3.5,
+    "markerfacecolor": "white",
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.7,
+}
+"""One cell among several: a white dot, visible on every colour and hatch."""

@@ -11,7 +11,7 @@ from specgauge.report.figures import style
 
 CAPTION = (
     "Total token throughput (prompt and output tokens) by concurrency; bars are means over starts, "
-    "dots are starts. A verdict that is not VALID is written on its bar; INVALID bars are hollow."
+    "dots single cells. A verdict that is not VALID is written on its bar; INVALID bars are hollow."
 )
 
 
@@ -35,8 +35,7 @@ def draw(summary: Summary) -> Figure | None:
             look, labelled = looks[name], False
             for group, load in enumerate(loads):
                 mine = [c for c in cells if c.variant == name and c.load == load.name]
-                counted = [c for c in mine if not c.excluded]
-                shown = counted or [c for c in mine if c.verdict == "INVALID"]
+                shown = style.drawn(mine)
                 values = [c.observed.total_tok_s or 0.0 for c in shown]
                 height = mean(values)
                 if height is None:
@@ -47,15 +46,15 @@ def draw(summary: Summary) -> Figure | None:
                     x,
                     height,
                     width * 0.92,
-                    facecolor=look.colour if counted else "none",
-                    edgecolor="black" if counted else look.colour,
+                    facecolor="none" if style.hollow(shown) else look.colour,
+                    edgecolor=look.colour if style.hollow(shown) else "black",
                     linewidth=0.6,
                     hatch=look.hatch,
                     label=None if labelled else name,
                 )
                 labelled = True
                 if len(values) > 1:
-                    axes.plot([x] * len(values), values, "k.", markersize=3)
+                    axes.plot([x] * len(values), values, **style.DOT)
                 verdict = style.mark(shown)
                 text = numbers.number(height, 1 if height < 100 else 0)
                 axes.annotate(

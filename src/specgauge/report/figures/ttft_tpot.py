@@ -1,16 +1,21 @@
-"""TTFT against TPOT at the highest concurrency (or, without a closed load, the highest rate)."""
+"""Mean TTFT against mean TPOT at the highest concurrency (without closed loads: highest rate)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from specgauge.analyze.document import Cell, LoadFacts, Summary
 from specgauge.analyze.stats import mean
+from specgauge.report import numbers
 from specgauge.report.figures import style
 
 CAPTION = (
-    "Mean TTFT against mean TPOT at the highest load; lower left is faster. Large marks are means "
-    "over starts, small ones are starts. A verdict that is not VALID is written beside its mark."
+    "Mean TTFT against mean TPOT at the highest load; shorter is faster. Bars are means over "
+    "starts, dots single cells. A verdict that is not VALID is written on its bar; INVALID bars "
+    "are hollow."
 )
 
 
@@ -22,61 +27,75 @@ def highest(summary: Summary) -> LoadFacts | None:
     return max(summary.loads, key=lambda load: load.rate or 0, default=None)
 
 
-def _point(cell: Cell) -> tuple[float, float] | None:
-    """(TPOT, TTFT) in ms; TTFT from the schedule for open loads."""
-    seen = cell.observed
-    ttft = (seen.ttft_scheduled_ms or seen.ttft_ms).mean
-    return None if ttft is None or seen.tpot_ms.mean is None else (seen.tpot_ms.mean, ttft)
+def _ttft(cell: Cell) -> float | None:
+    """From the schedule for open loads."""
+    return (cell.observed.ttft_scheduled_ms or cell.observed.ttft_ms).mean
+
+
+def _tpot(cell: Cell) -> float | None:
+    return cell.observed.tpot_ms.mean
 
 
 def draw(summary: Summary) -> Figure | None:
-    """A mark a variant, or None without a cell that has both."""
+    """Two panels of bars, a bar a variant, or None without a cell that has a TTFT."""
     load = highest(summary)
-    if load is None:
-        return None
-    cells = [c for c in summary.cells if c.load == load.name and _point(c)]
-    if not cells:
+    cells = [c for c in summary.cells if load and c.load == load.name and _ttft(c) is not None]
+    if load is None or not cells:
         return None
     looks = style.looks(summary)
+    drawn = {name: style.drawn([c for c in cells if c.variant == name]) for name in looks}
+    shown = {name: found for name, found in drawn.items() if found}
+    if not shown:
+        return None
+    scheduled = " from schedule" if load.rate is not None else ""
     with style.context():
-        figure, (axes,) = style.new(3.2)
-        far_x = far_y = 0.0
-        for name, look in looks.items():
-            mine = [c for c in cells if c.variant == name]
-            counted = [c for c in mine if not c.excluded]
-            shown = counted or [c for c in mine if c.verdict == "INVALID"]
-            points = [p for c in shown if (p := _point(c))]
-            x, y = mean([p[0] for p in points]), mean([p[1] for p in points])
-            if x is None or y is None:
-                continue
-            far_x, far_y = max(far_x, *(p[0] for p in points)), max(far_y, *(p[1] for p in points))
-            if len(points) > 1:
-                axes.plot(
-                    [p[0] for p in points],
-                    [p[1] for p in points],
-                    look.marker,
-                    color=look.colour,
-                    markersize=4,
-                    alpha=0.6,
-                )
-            axes.plot(
-                x,
-                y,
-                look.marker,
-                linestyle="none",
-                markersize=9,
-                markerfacecolor=look.colour if counted else "none",
-                markeredgecolor="black" if counted else look.colour,
-                markeredgewidth=0.7,
-                label=name,
-            )
-            if verdict := style.mark(shown):
-                axes.annotate(verdict, (x, y), xytext=(8, -3), textcoords="offset points",
-                              fontsize=8)  # fmt: skip
-        axes.set_xlim(0, far_x * 1.2)
-        axes.set_ylim(0, far_y * 1.2)
-        axes.set_xlabel(f"Mean TPOT at {load.name} (ms per output token)")
-        scheduled = " from schedule" if load.rate is not None else ""
-        axes.set_ylabel(f"Mean TTFT{scheduled} at {load.name} (ms)")
-        figure.legend(loc="outside upper center", ncols=4)
+        figure, (left, right) = style.new(0.9 + 0.42 * len(shown), columns=2)
+        _bars(left, shown, looks, _ttft)
+        _bars(right, shown, looks, _tpot)
+        left.set_yticks(range(len(shown)), list(shown))
+        right.set_yticks(range(len(shown)), [""] * len(shown))
+        left.set_xlabel(f"Mean TTFT{scheduled} at {load.name} (ms)")
+        right.set_xlabel(f"Mean TPOT at {load.name} (ms per token)")
     return figure
+
+
+def _bars(
+    axes: Axes,
+    shown: dict[str, list[Cell]],
+    looks: dict[str, style.Look],
+    value: Callable[[Cell], float | None],
+) -> None:
+    """One horizontal bar a variant, the first on top."""
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    furthest = 0.0
+    for i, (name, cells) in enumerate(shown.items()):
+        values = [v for cell in cells if (v := value(cell)) is not None]
+        length = mean(values)
+        if length is None:
+            continue
+        furthest = max(furthest, *values)
+        look, hollow = looks[name], style.hollow(cells)
+        axes.barh(
+            i,
+            length,
+            0.7,
+            facecolor="none" if hollow else look.colour,
+            edgecolor=look.colour if hollow else "black",
+            linewidth=0.6,
+            hatch=look.hatch,
+        )
+        if len(values) > 1:
+            axes.plot(values, [i] * len(values), **style.DOT)
+        verdict = style.mark(cells)
+        text = numbers.milliseconds(length)
+        axes.annotate(
+            f"{text} {verdict}" if verdict else text,
+            (max(values), i),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+    axes.set_xlim(0, furthest * 1.45)
+    axes.set_ylim(len(shown) - 0.5, -0.5)

@@ -1,0 +1,108 @@
+"""The seed's observed rows through our comparisons and tables: the numbers of its own report."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from specgauge.analyze import speedup
+from specgauge.analyze.document import (
+    Cell,
+    LengthOverTime,
+    LoadFacts,
+    Observed,
+    Spread,
+    StepSpread,
+    Summary,
+    VariantFacts,
+)
+from specgauge.analyze.latency import per_request
+from specgauge.report import tables
+from specgauge.report.markdown import render
+
+TOKENS = {"vanilla": 8101, "ngram": 8181, "ngram_improved": 8150, "eagle3": 8044}
+
+
+@pytest.fixture(scope="module")
+def seed() -> dict[str, Any]:
+    path = Path(__file__).resolve().parents[2].parent / "shared/reference/seed-results.yaml"
+    if not path.is_file():
+        pytest.skip(f"the seed's figures are not at {path}")
+    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
+    return loaded
+
+
+def observed(values: dict[str, Any], acceptance: dict[str, Any], tokens: int) -> Observed:
+    empty = Spread()
+    return Observed(
+        requests=16, failed=0, prompt_tokens=16 * 123, output_tokens=tokens,
+        duration_s=values.get("duration_s"), output_tok_s=values["output_tok_s"], total_tok_s=None,
+        full_batch_tok_s=None, request_s=values.get("request_s"),
+        ttft_ms=Spread(mean=values.get("ttft_ms")), ttft_scheduled_ms=None, e2e_ms=empty,
+        e2e_scheduled_ms=None, tpot_ms=Spread(mean=values["tpot_ms"]),
+        step_ms=StepSpread(mean=values.get("itl_ms")), goodput=None, tokens_per_step=None,
+        acceptance_length=acceptance.get("median"), draft_coverage=None,
+        efficiency=acceptance.get("efficiency"), drafts=None, draft_tokens=None,
+        accepted_tokens=None, acceptance_by_position=[], acceptance_distribution=[],
+        acceptance_length_over_time=LengthOverTime(
+            median=acceptance.get("median"), min=acceptance.get("min"), max=acceptance.get("max")
+        ),
+        acceptance_check=None, tokens_per_step_by_category={}, prefix_cache_hit_rate=None,
+        joules_per_token=None,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def summary(seed: dict[str, Any]) -> Summary:
+    cells = [
+        Cell(
+            variant=variant, load=f"c{c}", start=0, repeat=0, round=0, role="round", concurrency=c,
+            rate=None, excluded=False, excluded_because=None, verdict="VALID", reasons=[],
+            observed=observed(values, seed["acceptance_length"].get(variant, {}), TOKENS[variant]),
+        )
+        for c in (1, 16)
+        for variant, values in seed["seed_observed"][f"concurrency_{c}"].items()
+        if variant in TOKENS
+    ]  # fmt: skip
+    nothing = per_request(*empty_frames())
+    compared = speedup.compare(cells, {speedup.key(c): nothing for c in cells}, "vanilla", {})
+    return Summary(
+        experiment="seed", run_id="seed", model=seed["workload"]["target_model"],
+        baseline="vanilla", baseline_measured=True, rounds=1,
+        variants=[VariantFacts(name=n, speculative_config=c) for n, c in seed["variants"].items()],
+        loads=[LoadFacts(name=f"c{c}", requests=16, concurrency=c, rate=None) for c in (1, 16)],
+        starts=[], cells=cells, comparisons=compared, missing=[], reasons=[], recommendations=[],
+    )  # fmt: skip
+
+
+def empty_frames() -> tuple[Any, Any]:
+    from synthetic_run import chunks_frame, requests_frame
+
+    return requests_frame([]), chunks_frame([])
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_the_seeds_table(seed: dict[str, Any], summary: Summary, concurrency: int) -> None:
+    load = summary.loads[0 if concurrency == 1 else 1]
+    table = tables.per_load(summary, load)
+    rows = {r["variant"]: r for r in csv.DictReader(io.StringIO(table.csv()))}
+    told = seed["seed_observed"][f"concurrency_{concurrency}"]
+    assert list(rows) == list(TOKENS)
+    for variant, row in rows.items():
+        assert float(row["output_tok_s"]) == told[variant]["output_tok_s"]
+        assert float(row["tpot_ms"]) == told[variant]["tpot_ms"]
+        assert float(row["speedup"]) == pytest.approx(told[variant]["speedup"], abs=0.006)
+    shown = {cells[0]: cells for cells in table.cells()}
+    assert shown["eagle3"][1] == f"{told['eagle3']['output_tok_s']:.1f}"
+
+
+def test_the_seeds_page_says_what_one_round_is_worth(summary: Summary) -> None:
+    text = render(summary, {})
+    assert "INDICATIVE" in text
+    assert "460.2" in text
+    assert "3,325" in text
