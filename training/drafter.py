@@ -172,15 +172,17 @@ def chain_mask(batch: Batch, step: int, steps: int, flex: bool) -> Mask:
     """Mask of one step: keys are ``[step 0: length][step 1: n] … [step steps-1: n]``."""
     rows, length = batch.tokens.shape
     starts = batch.start.shape[1]
-    # Two guards keep every index in range: FlexAttention evaluates both branches everywhere.
+    # The clamp keeps the index in range: FlexAttention evaluates both branches everywhere.
     start, document = batch.start, batch.document
+    # A tensor, not a number: a number would be compiled in, once for every step.
+    limit = torch.tensor(step * starts, device=batch.tokens.device)
 
     def rule(row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         at = start[row, query]
         column = key.clamp(max=length - 1)
         context = (key < length) & (key <= at) & (document[row, column] == document[row, at])
         later = key - length
-        chain = (later >= 0) & (later % starts == query) & (later < step * starts)
+        chain = (later >= 0) & (later % starts == query) & (later < limit)
         return context | chain
 
     keys = length + (steps - 1) * starts
