@@ -25,6 +25,8 @@ from typing import Any
 
 FOLDER = "SPECGAUGE_CONTROL"
 """Environment variable that names the folder of all variants' control folders."""
+RUN_POINTER = "run.json"
+"""In that folder: which run the newest load generator wrote into."""
 
 
 class Control:

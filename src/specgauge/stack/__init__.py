@@ -1,0 +1,1 @@
+"""The Compose stack: what its containers run, and what ``make`` needs on the host."""

@@ -1,0 +1,64 @@
+"""What the analysis container runs: the report of the run that the load generator wrote."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from specgauge.analyze.summary import exit_code, summarise
+from specgauge.config.project import find_project
+from specgauge.errors import ExitCode, SpecgaugeError
+from specgauge.record.layout import RunPaths
+from specgauge.record.reader import read_run
+from specgauge.record.runs import find_run
+from specgauge.report.terminal import headline
+from specgauge.report.write import write_report
+from specgauge.serve.control import FOLDER, RUN_POINTER, read
+
+
+def main() -> int:
+    """Exit code: as ``specgauge report``.  ``RUN`` names a run; ``STRICT`` non-empty: --strict."""
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    results = find_project().results
+    try:
+        paths = which(results, os.environ.get("RUN"), Path(os.environ[FOLDER]))
+        record = read_run(paths.folder)
+        summary = summarise(record)
+        write_report(record, summary, paths)
+    except SpecgaugeError as error:
+        console.print(f"specgauge: {error}", style="red", markup=False, soft_wrap=True)
+        return int(error.exit_code)
+    console.print(headline(summary))
+    report = paths.analysis / "report.md"
+    console.print(f"Report: results/{report.relative_to(results)}", highlight=False, soft_wrap=True)
+    code = int(exit_code(summary, bool(os.environ.get("STRICT"))))
+    console.print(f"Exit code {code}: {meaning(code)}", highlight=False)
+    return code
+
+
+def which(results: Path, run: str | None, control: Path) -> RunPaths:
+    """The run called ``run``, else the one of the newest load generator, else the latest.
+
+    Raises:
+        UsageError: there is none.
+    """
+    pointer = read(control / RUN_POINTER)
+    return find_run(results, run or (str(pointer["run"]) if pointer else None))
+
+
+def meaning(code: int) -> str:
+    """An exit code in words."""
+    words = {
+        ExitCode.MEASURED: "measured, no INVALID cell",
+        ExitCode.INVALID: "at least one cell is INVALID",
+        ExitCode.INCOMPLETE: "not everything planned was measured",
+        ExitCode.SUSPECT: "at least one cell is SUSPECT (strict)",
+    }
+    return next((text for known, text in words.items() if known == code), "see above")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
