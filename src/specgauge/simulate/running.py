@@ -104,9 +104,11 @@ def _await_port(process: subprocess.Popen[bytes], truth: Path, log: Path, deadli
 
 def _await_health(server: Running, deadline: float) -> None:
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            with urllib.request.urlopen(f"{server.url}/health", timeout=1):
-                return
+        try:
+            urllib.request.urlopen(f"{server.url}/health", timeout=1).close()
+            return
+        except OSError:
+            pass
         _still_there(server.process, server.log_path)
         time.sleep(_POLL_S)
     raise TimeoutError("the simulator was not ready in time")

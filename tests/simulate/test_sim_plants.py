@@ -1,0 +1,248 @@
+"""Plants that a client, a log reader or a process runner must meet, through real HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import psutil
+import pytest
+from sim_client import Stream, body, get, metrics, post, stream, together
+
+from specgauge.simulate.running import running
+
+FAST = {"step_ms": {"1": 3}}
+
+
+def longest_gap(got: Stream) -> float:
+    return max(b - a for a, b in pairwise(got.times))
+
+
+def test_freeze_after_the_first_token_with_its_line_inside():
+    truth = {
+        **FAST,
+        "freezes": [
+            {
+                "length_s": 0.4,
+                "at_request": 2,
+                "phase": "after_first_token",
+                "log": "_topk_topp_kernel",
+            },
+            {"length_s": 0.2, "after_tokens": 30, "log": "_topk_topp_kernel"},
+        ],
+    }
+    with running(truth) as server:
+        got = together(server.url, [body([50 + i] * 8, 40) for i in range(3)])
+        one, two = server.truth_lines("freeze")
+        assert one["t1"] - one["t0"] == pytest.approx(0.4, abs=0.02)
+        assert two["t1"] - two["t0"] == pytest.approx(0.2, abs=0.02)
+        hit = [g for g in got if g.times[0] < one["t0"]]  # one may have arrived only then
+        assert hit
+        assert all(longest_gap(g) == pytest.approx(0.403, abs=0.03) for g in hit)
+        (line,) = server.truth_lines("jit_line")  # the second compile is silent, as in vLLM
+        assert one["t0"] <= line["t"] <= one["t1"]
+        assert "Triton kernel JIT compilation during inference: _topk_topp_kernel." in server.log
+        assert "Kernel JIT monitor activated" in server.log
+
+
+def test_freeze_before_the_first_token_is_ttft():
+    with running({**FAST, "freezes": [{"length_s": 0.5, "phase": "before_first_token"}]}) as server:
+        got = stream(server.url, body([7] * 8, 10))
+        assert got.times[0] - got.t_send == pytest.approx(0.503, abs=0.05)
+        assert longest_gap(got) < 0.2
+        assert stream(server.url, body([8] * 8, 2)).times[0] > 0
+        assert len(server.truth_lines("freeze")) == 1
+
+
+def test_merged_chunks_hold_every_token():
+    with running({**FAST, "merge_probability": 0.3}) as server:
+        got = stream(server.url, body([7] * 8, 200))
+        chunks = server.truth_lines("chunk")
+        assert len(got.token_ids) == 200
+        assert got.chunks == [c["tokens"] for c in chunks] == [c["steps"] for c in chunks]
+        assert sum(1 for n in got.chunks if n > 1) > 10
+        assert metrics(server.url)["vllm:inter_token_latency_seconds_count"] == 199
+
+
+def test_foreign_traffic_is_counted_and_not_ours():
+    truth = {**FAST, "foreign": {"rate": 20, "tokens": 5, "prompt_tokens": 11}}
+    with running(truth) as server:
+        time.sleep(0.3)
+        got = stream(server.url, body([7] * 8, 30))
+        time.sleep(0.1)
+        seen = metrics(server.url)
+        foreign = len(server.truth_lines("foreign"))
+        assert foreign >= 5
+        assert seen["vllm:generation_tokens_total"] >= len(got.token_ids) + 5 * (foreign - 2)
+        assert seen["vllm:request_success_total"] >= foreign - 1
+
+
+def test_requests_that_go_wrong():
+    truth = {
+        **FAST,
+        "faults": [
+            {"request": 1, "kind": "status", "status": 503},
+            {"request": 2, "kind": "cut", "after_tokens": 5},
+            {"request": 3, "kind": "error_event", "after_tokens": 5},
+            {"request": 4, "kind": "short", "after_tokens": 5},
+            {"request": 5, "kind": "usage"},
+            {"request": 6, "kind": "stall", "after_tokens": 5},
+        ],
+    }
+    with running(truth) as server:
+        value = body([7] * 8, 20)
+        assert post(server.url, "/v1/completions", value)[0] == 503
+        cut = stream(server.url, value)
+        assert (len(cut.token_ids), cut.finish_reason, cut.done) == (5, None, False)
+        failed = stream(server.url, value)
+        assert len(failed.token_ids) == 5
+        assert failed.events[-1]["error"]["code"] == 500
+        short = stream(server.url, value)
+        assert (len(short.token_ids), short.finish_reason) == (5, "length")
+        assert stream(server.url, value).usage["completion_tokens"] == 21
+        with pytest.raises(TimeoutError):
+            stream(server.url, value, timeout_s=0.3)
+        assert len(stream(server.url, value).token_ids) == 20  # the others go on
+
+
+def test_a_client_that_leaves_is_an_abort():
+    with running({"step_ms": {"1": 20}}) as server:
+        with pytest.raises(TimeoutError):
+            stream(server.url, body([7] * 8, 500), timeout_s=0.01)
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            if metrics(server.url)["vllm:num_requests_running"] == 0:
+                break
+            time.sleep(0.02)
+        assert len(server.truth_lines("abort")) == 1
+
+
+@pytest.mark.parametrize(
+    ("die", "code"),
+    [
+        ({"after_tokens": 10, "exit_code": 3, "log": "RuntimeError: planted"}, 3),
+        ({"after_tokens": 10, "how": "signal", "signal": 9}, -9),
+    ],
+)
+def test_dying_mid_stream(die, code):
+    with running({**FAST, "die": die}) as server:
+        got = stream(server.url, body([7] * 8, 100))
+        assert (got.usage, got.done) == (None, False)
+        assert server.process.wait(timeout=5) == code
+        # What it did is on record to the last chunk, whatever killed it.
+        assert sum(c["tokens"] for c in server.truth_lines("chunk")) in (9, 10)
+        assert server.truth_lines("death")[0]["exit_code"] == code
+        assert ("RuntimeError: planted" in server.log) == ("log" in die)
+
+
+def test_dead_engine_answers_500_and_shuts_down():
+    with running({**FAST, "die": {"after_tokens": 10, "how": "engine_dead"}}) as server:
+        got = stream(server.url, body([7] * 8, 100))
+        assert got.events[-1]["error"]["message"].startswith("EngineCore encountered an issue")
+        assert get(server.url, "/health")[0] == 503
+        assert server.process.wait(timeout=5) == 1
+
+
+def test_dying_while_loading():
+    text = "Traceback (most recent call last):\nValueError: No available memory"
+    truth = {"die": {"while_loading": text, "exit_code": 1}, "loading": {"load_s": 0.1}}
+    with (
+        pytest.raises(RuntimeError, match=r"ERROR .* ValueError: No available memory"),
+        running(truth),
+    ):
+        pass
+
+
+def test_loading_refuses_and_term_ends_it():
+    with running({"loading": {"load_s": 60}}, wait_ready=False) as server:
+        with (
+            pytest.raises(ConnectionRefusedError),
+            socket.create_connection(("127.0.0.1", server.port), timeout=1),
+        ):
+            pass
+        server.process.terminate()
+        assert server.process.wait(timeout=5) == 0
+
+
+def test_term_ends_open_streams_and_says_so():
+    with running(
+        {"step_ms": {"1": 20}, "stopping": {"children": 1, "leave_child": True}}
+    ) as server:
+        pids = [line["pid"] for line in server.truth_lines("child")]
+        stubborn, ordinary = pids
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+
+        connection.request("POST", "/v1/completions", json.dumps(body([7] * 8, 400)))
+        connection.getresponse().readline()
+        server.process.terminate()
+        assert server.process.wait(timeout=5) == 0
+        assert "[shutdown] API server: shutdown triggered" in server.log
+        assert not psutil.pid_exists(ordinary)
+        assert psutil.pid_exists(stubborn)
+        os.kill(stubborn, signal.SIGTERM)
+        time.sleep(0.1)
+        assert psutil.pid_exists(stubborn)
+        os.kill(stubborn, signal.SIGKILL)
+
+
+def test_term_can_be_ignored():
+    with running({"stopping": {"ignore_term": True}}) as server:
+        server.process.terminate()
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(timeout=0.3)
+        assert get(server.url, "/health")[0] == 200
+        server.process.kill()
+
+
+def test_port_in_use_is_said_at_once(free_port):
+    with (
+        socket.create_server(("127.0.0.1", free_port)),
+        pytest.raises(RuntimeError, match="Address already in use"),
+        running({"loading": {"load_s": 60}}, port=free_port),
+    ):
+        pass
+
+
+def test_flag_that_this_version_does_not_know():
+    with (
+        pytest.raises(RuntimeError, match="unrecognized arguments: --jit-monitor-verbose"),
+        running(
+            {"loading": {"reject_flags": ["--jit-monitor-verbose"]}}, ["--jit-monitor-verbose"]
+        ),
+    ):
+        pass
+
+
+def test_starts_are_counted_per_method(tmp_path):
+    truth = {"die": {"while_loading": "planted", "starts": [0]}}
+    environment = {"SPECGAUGE_SIM_STARTS": str(tmp_path)}
+    with pytest.raises(RuntimeError, match="planted"), running(truth, environment=environment):
+        pass
+    with running(truth, environment=environment) as server:
+        assert server.truth_lines("start")[0]["start"] == 1
+
+
+def test_bad_truth_is_one_line_and_exit_2():
+    got = subprocess.run(
+        [sys.executable, "-m", "specgauge.simulate", "--truth", '{"sede": 1}'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert got.returncode == 2
+    assert got.stderr.splitlines() == ["truth: sede: unknown key; did you mean 'seed'?"]
+
+
+def test_imports_are_quick():
+    code = "import time; t = time.process_time(); import specgauge.simulate.server; " + (
+        "print(time.process_time() - t)"
+    )
+    spent = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(spent.stdout) < 1.0
