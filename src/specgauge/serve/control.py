@@ -9,6 +9,7 @@ One folder per variant, mounted into both containers; no engine socket, no netwo
 - ``waiting.json``  why the ordered server does not start yet
 - ``stop-<id>``     stop the server of that start, and only that
 - ``quit``          no more orders will come
+- ``result.json``   which run the load generator wrote into, or why into none; for the analysis
 
 Locks, not process IDs or heartbeats, say who lives: the kernel gives them back with their holder.
 """
@@ -20,13 +21,12 @@ import fcntl
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 FOLDER = "SPECGAUGE_CONTROL"
 """Environment variable that names the folder of all variants' control folders."""
-RUN_POINTER = "run.json"
-"""In that folder: which run the newest load generator wrote into."""
 
 
 class Control:
@@ -40,6 +40,7 @@ class Control:
         self._order = folder / "order.json"
         self._waiting = folder / "waiting.json"
         self._quit = folder / "quit"
+        self._result = folder / "result.json"
 
     # PID 1 of the vLLM container
 
@@ -94,6 +95,15 @@ class Control:
         """Tell PID 1 that no more orders will come."""
         with contextlib.suppress(OSError):
             self._quit.touch()
+
+    def report(self, run: str | None, error: str | None = None, code: int = 0) -> None:
+        """Say into which run the load generator wrote, or with which error it ended."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write(self._result, {"run": run, "error": error, "code": code, "at": time.time()})
+
+    def result(self) -> dict[str, Any] | None:
+        """What the last load generator reported."""
+        return read(self._result)
 
 
 def hold(path: Path) -> int | None:

@@ -10,13 +10,13 @@ from rich.console import Console
 
 from specgauge.analyze.summary import exit_code, summarise
 from specgauge.config.project import find_project
-from specgauge.errors import ExitCode, SpecgaugeError
+from specgauge.errors import ExitCode, SpecgaugeError, UsageError
 from specgauge.record.layout import RunPaths
 from specgauge.record.reader import read_run
 from specgauge.record.runs import find_run
 from specgauge.report.terminal import headline
 from specgauge.report.write import write_report
-from specgauge.serve.control import FOLDER, RUN_POINTER, read
+from specgauge.serve.control import FOLDER, Control
 
 
 def main() -> int:
@@ -28,6 +28,9 @@ def main() -> int:
         record = read_run(paths.folder)
         summary = summarise(record)
         write_report(record, summary, paths)
+    except NothingMeasured as nothing:
+        console.print(f"specgauge: {nothing}", style="red", markup=False, soft_wrap=True)
+        return nothing.code
     except SpecgaugeError as error:
         console.print(f"specgauge: {error}", style="red", markup=False, soft_wrap=True)
         return int(error.exit_code)
@@ -39,14 +42,31 @@ def main() -> int:
     return code
 
 
+class NothingMeasured(Exception):
+    """The load generator ended without a run; ``code`` is its exit code."""
+
+    def __init__(self, variant: str, error: str, code: int) -> None:
+        super().__init__(f"nothing to analyse, the load generator of {variant!r} failed: {error}")
+        self.code = code
+
+
 def which(results: Path, run: str | None, control: Path) -> RunPaths:
-    """The run called ``run``, else the one of the newest load generator, else the latest.
+    """The run called ``run``, else the one of the newest load generator.
 
     Raises:
         UsageError: there is none.
+        NothingMeasured: that load generator failed; an older run must not pass for its own.
     """
-    pointer = read(control / RUN_POINTER)
-    return find_run(results, run or (str(pointer["run"]) if pointer else None))
+    if run:
+        return find_run(results, run)
+    found = [(Control(folder), folder.name) for folder in control.glob("*") if folder.is_dir()]
+    told = [(result, name) for c, name in found if (result := c.result()) is not None]
+    if not told:
+        raise UsageError("no load generator has run here yet; RUN= names a run to analyse")
+    newest, variant = max(told, key=lambda item: float(item[0]["at"]))
+    if newest["run"] is None:
+        raise NothingMeasured(variant, str(newest["error"]), int(newest["code"]) or 4)
+    return find_run(results, str(newest["run"]))
 
 
 def meaning(code: int) -> str:

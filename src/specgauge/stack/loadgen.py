@@ -23,8 +23,8 @@ from specgauge.record.atomic import write_json
 from specgauge.record.documents import CellDocument, ClockOffset
 from specgauge.record.layout import RunPaths, StartPaths
 from specgauge.record.runs import outcome_of
-from specgauge.run.executor import Request, RunOutcome, execute
-from specgauge.serve.control import FOLDER, RUN_POINTER, Control, hold
+from specgauge.run.executor import Request, execute
+from specgauge.serve.control import FOLDER, Control, hold
 from specgauge.stack.live import LiveMetrics
 from specgauge.stack.runtime import ContainerRuntime
 
@@ -35,16 +35,20 @@ _WAIT_S = 4 * 3600.0
 def main() -> int:
     """``python -m specgauge.stack.loadgen VARIANT``; the rest comes from the environment."""
     console = Console(width=None if sys.stdout.isatty() else 160)
+    control = Control(Path(os.environ[FOLDER]) / sys.argv[1])
+    control.report(None, "it has not ended yet", ExitCode.INCOMPLETE)
     try:
-        return generate(sys.argv[1], find_project(), dict(os.environ), console)
+        return generate(control, find_project(), dict(os.environ), console)
     except SpecgaugeError as error:
         console.print(f"specgauge: {error}", style="red", markup=False, soft_wrap=True)
+        control.report(None, str(error), int(error.exit_code))
         return int(error.exit_code)
     except KeyboardInterrupt:
+        control.report(None, "interrupted", ExitCode.INTERRUPTED)
         return ExitCode.INTERRUPTED
 
 
-def generate(variant: str, project: Project, env: dict[str, str], console: Console) -> int:
+def generate(control: Control, project: Project, env: dict[str, str], console: Console) -> int:
     """Measure the starts of ``variant`` that the run lacks.
 
     Environment: ``EXPERIMENT``, ``MODEL``, ``RUN`` (a run id), ``NEW`` (non-empty: a new run),
@@ -53,12 +57,14 @@ def generate(variant: str, project: Project, env: dict[str, str], console: Conso
     Raises:
         SpecgaugeError: nothing was measured.
     """
-    control = Control(Path(env[FOLDER]) / variant)
+    variant = control.folder.name
     lock = hold(control.client_lock)
     if lock is None:
         raise EnvironmentFault(f"another load generator of {variant!r} runs in this project")
     try:
-        resolved = resolve(project, env.get("EXPERIMENT") or "quick", [variant], env.get("MODEL"))
+        resolved = resolve(
+            project, env.get("EXPERIMENT") or "quick", [variant], env.get("MODEL") or None
+        )
         for warning in resolved.warnings:
             console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
         live = LiveMetrics(project.results, resolved.experiment.name)
@@ -73,22 +79,14 @@ def generate(variant: str, project: Project, env: dict[str, str], console: Conso
         outcome = execute(
             resolved, project, request, console, runtime=ContainerRuntime(control), observer=live
         )
-        _finish(outcome, resolved.experiment, variant, project, control)
+        record_unreached(outcome.paths, resolved.experiment, variant)
+        control.report(str(outcome.paths.folder.relative_to(project.results)))
     finally:
         control.quit()
         os.close(lock)
     for line in outcome.failed:
         console.print(f"not measured: {line}", style="red", markup=False, soft_wrap=True)
     return ExitCode.INTERRUPTED if outcome.interrupted else ExitCode.MEASURED
-
-
-def _finish(
-    outcome: RunOutcome, experiment: Experiment, variant: str, project: Project, control: Control
-) -> None:
-    record_unreached(outcome.paths, experiment, variant)
-    pointer = control.folder.parent / RUN_POINTER
-    where = outcome.paths.folder.relative_to(project.results)
-    write_json(pointer, {"run": str(where)})
 
 
 def record_unreached(run: RunPaths, experiment: Experiment, variant: str) -> None:

@@ -1,0 +1,138 @@
+"""GPU metrics for Prometheus: power, clocks, temperature, memory, and whose processes are on it.
+
+``python -m specgauge.gpu.exporter``.  Environment: ``GPU_UUID`` (only this card, and a MIG
+instance's card; all if empty), ``SPECGAUGE_CONTROL`` (where the vLLM containers of this stack say
+who they are).  A value that a card does not tell is absent, never 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from specgauge.gpu.device import Device, Nvml, NvmlFault, NvmlUnavailable
+from specgauge.gpu.nvml import open_nvml
+from specgauge.gpu.occupancy import in_containers, look
+from specgauge.serve.control import FOLDER, Control
+
+PORT = 9400
+_LABELS = ("uuid", "pci_bus_id", "name")
+_OWNERS = ("ours", "other", "unknown")
+
+
+class GpuCollector(Collector):
+    """Asks NVML at each scrape; a card that does not answer has ``specgauge_gpu_up`` 0."""
+
+    def __init__(self, nvml: Nvml, uuid: str, control: Path | None, proc: Path) -> None:
+        self._nvml = nvml
+        self._uuid = uuid
+        self._control = control
+        self._proc = proc
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """All families, each with one sample a card (and owner)."""
+        families = _families()
+        with contextlib.suppress(NvmlFault):
+            for device in self._nvml.devices():
+                if not self._uuid or self._uuid in (device.uuid, *device.mig_uuids):
+                    self._one(device, families)
+        return families.values()
+
+    def _one(self, device: Device, families: dict[str, GaugeMetricFamily]) -> None:
+        labels = [device.uuid, device.pci_bus_id, device.name]
+        try:
+            reading = self._nvml.read(device)
+        except NvmlFault:
+            families["up"].add_metric(labels, 0)
+            return
+        families["up"].add_metric(labels, 1)
+        memory = reading.memory
+        values = {
+            "power": reading.power_w,
+            "sm_clock": None if reading.sm_clock_mhz is None else reading.sm_clock_mhz * 1e6,
+            "memory_clock": (
+                None if reading.memory_clock_mhz is None else reading.memory_clock_mhz * 1e6
+            ),
+            "temperature": reading.temperature_c,
+            "utilisation": reading.utilisation,
+            "throttle": reading.throttle_reasons,
+            "memory_used": memory.used if memory else None,
+            "memory_total": memory.total if memory else None,
+        }
+        for name, value in values.items():
+            if value is not None:
+                families[name].add_metric(labels, value)
+        with contextlib.suppress(NvmlFault):
+            seen = look(self._nvml, device, in_containers(list(self._containers()), self._proc))
+            for owner in _OWNERS if seen.tenants is not None else ():
+                count = sum(tenant.owner == owner for tenant in seen.tenants or ())
+                families["processes"].add_metric([*labels, owner], count)
+
+    def _containers(self) -> Iterator[str]:
+        """Ids of this stack's vLLM containers that live now."""
+        if self._control is None:
+            return
+        for folder in self._control.glob("*"):
+            runner = Control(folder).runner() if folder.is_dir() else None
+            if runner is not None:
+                yield str(runner["container"])
+
+
+def _families() -> dict[str, GaugeMetricFamily]:
+    def gauge(name: str, text: str, labels: tuple[str, ...] = _LABELS) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"specgauge_gpu_{name}", text, labels=labels)
+
+    return {
+        "up": gauge("up", "1 if NVML answers about this card"),
+        "power": gauge("power_watts", "Power drawn"),
+        "sm_clock": gauge("sm_clock_hertz", "Clock of the multiprocessors"),
+        "memory_clock": gauge("memory_clock_hertz", "Clock of the memory"),
+        "temperature": gauge("temperature_celsius", "Temperature of the chip"),
+        "utilisation": gauge("utilisation_ratio", "Share of time in which a kernel ran, 0 to 1"),
+        "throttle": gauge("throttle_reasons", "NVML's bit mask of clock throttle reasons"),
+        "memory_used": gauge("memory_used_bytes", "Memory in use, whoever uses it"),
+        "memory_total": gauge("memory_total_bytes", "Memory of the card"),
+        "processes": gauge(
+            "processes",
+            "Processes on the card: ours (this stack's vLLM containers), other, or unknown",
+            (*_LABELS, "owner"),
+        ),
+    }
+
+
+def main() -> int:
+    """Serve until stopped."""
+    parser = argparse.ArgumentParser(prog="specgauge.gpu.exporter")
+    parser.add_argument("--port", type=int, default=PORT)
+    port = parser.parse_args().port
+    try:
+        nvml = open_nvml()
+    except NvmlUnavailable as error:
+        print(f"specgauge: no GPU metrics: {error}", file=sys.stderr)
+        return 5
+    control = os.environ.get(FOLDER)
+    registry = CollectorRegistry()
+    registry.register(
+        GpuCollector(
+            nvml,
+            os.environ.get("GPU_UUID", ""),
+            Path(control) if control else None,
+            Path("/proc"),
+        )
+    )
+    start_http_server(port, registry=registry)
+    threading.Event().wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
