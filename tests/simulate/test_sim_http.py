@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import pairwise
 
 import pytest
 from sim_client import body, get, metrics, post, stream, together
@@ -95,11 +94,12 @@ def test_counters_agree_with_the_streams_and_the_truth(server):
 def test_step_times_reach_the_client(server):
     seen = len(server.truth_lines())
     got = stream(server.url, body(prompt(3), 60))
-    gaps = sorted(b - a for a, b in pairwise(got.times))
-    assert gaps[len(gaps) // 2] == pytest.approx(0.004, abs=0.001)
     steps = [line for line in server.truth_lines()[seen:] if line["kind"] == "step"]
-    real = sum(s["t1"] - s["t0"] for s in steps)
-    assert real == pytest.approx(sum(s["planned_s"] for s in steps), rel=0.05)
+    planned = sum(s["planned_s"] for s in steps)
+    assert planned == pytest.approx(0.004 * len(steps) + 40 / 20_000)
+    # An absolute schedule: the whole keeps its time even where single steps came late.
+    assert steps[-1]["t1"] - steps[0]["t0"] == pytest.approx(planned, abs=0.03)
+    assert got.times[-1] - got.times[0] == pytest.approx(planned - 0.006, abs=0.03)
     chunks = [line for line in server.truth_lines()[seen:] if line["kind"] == "chunk"]
     assert all(0 <= t - c["t"] < 0.1 for t, c in zip(got.times, chunks, strict=True))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from specgauge.simulate.arguments import Arguments
 from specgauge.simulate.clock import ExactSleeper
 from specgauge.simulate.engine import Emission, Engine, Step
-from specgauge.simulate.freezes import jit_message
+from specgauge.simulate.freezes import jit_messages
 from specgauge.simulate.logs import Log, StatsWindow
 from specgauge.simulate.metrics import Metrics
 from specgauge.simulate.outbox import Outbox
@@ -31,7 +31,8 @@ _NOTHING_TO_DO_S = 0.005  # all slots are held by stalled requests
 class Driver:
     """The engine loop of one server.
 
-    ``die`` is called when a planted death is due; it decides how.
+    ``die`` is called when a planted death is due; it decides how.  ``start``: which start of its
+    method the process is, from 0.
     """
 
     def __init__(
@@ -41,13 +42,18 @@ class Driver:
         log: Log,
         truth_log: TruthLog,
         die: Callable[[Die], None],
+        start: int,
     ) -> None:
         self.truth = truth
         self.engine = Engine(
-            truth, arguments.method, arguments.k, arguments.max_num_seqs or truth.max_num_seqs
+            truth,
+            arguments.method,
+            arguments.k,
+            arguments.max_num_seqs or truth.max_num_seqs,
+            start,
         )
         self.metrics = Metrics(arguments.served_model_name, self.engine)
-        self.window = StatsWindow(truth.log.device, truth.log.undrafted, arguments.k)
+        self.window = StatsWindow(truth.log, arguments.k)
         self.ready = False
         self.dead = False
         self._arguments = arguments
@@ -192,13 +198,13 @@ class Driver:
             self._truth_log.write("first_call", t0=t0, t1=time.monotonic())
 
     def _say(self, freeze: Freeze) -> None:
-        """The JIT monitor's line: once per kernel, unless the monitor is verbose."""
-        message = jit_message(freeze)
-        if message is None or (message in self._said and not self._arguments.jit_verbose):
-            return
-        self._said.add(message)
-        self._log.warning_line(message, "jit_monitor.py:135", "EngineCore")
-        self._truth_log.write("jit_line", message=message)
+        """The JIT monitor's lines: once per kernel, unless the monitor is verbose."""
+        for message in jit_messages(freeze):
+            if message in self._said and not self._arguments.jit_verbose:
+                continue
+            self._said.add(message)
+            self._log.warning_line(message, "jit_monitor.py:135", "EngineCore")
+            self._truth_log.write("jit_line", message=message)
 
     def _finish(self, step: Step) -> None:
         now = time.monotonic()

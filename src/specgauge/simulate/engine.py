@@ -87,15 +87,21 @@ class Engine:
         method: speculative method, ``vanilla`` without one.
         num_speculative_tokens: K; 0 without a method.
         max_num_seqs: most requests in one step.
+        start: which start of this method it is, from 0.
     """
 
     def __init__(
-        self, truth: Truth, method: str, num_speculative_tokens: int, max_num_seqs: int
+        self,
+        truth: Truth,
+        method: str,
+        num_speculative_tokens: int,
+        max_num_seqs: int,
+        start: int = 0,
     ) -> None:
         self.truth = truth
         self.method = method
         self.drafter = Drafter(truth.variant(method), num_speculative_tokens)
-        self.steptime = StepTime(truth, method)
+        self.steptime = StepTime(truth, method, start)
         self.max_num_seqs = max_num_seqs
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
@@ -160,7 +166,7 @@ class Engine:
         if not step.work:
             return
         drafted = any(w.draft is not None for w in step.work)
-        step.run_s = self.steptime.draw(step.batch, step.prefill, drafted)
+        step.run_s = self.steptime.draw(step.batch, step.prefill, drafted, now - self.t_ready)
         step.first_call_s, self._first_call_s = self._first_call_s, 0.0
         step.freezes = self._freezes.due(
             StepView(
@@ -170,6 +176,7 @@ class Engine:
                 previous_batch=self._previous_batch,
                 arrivals=[w.request.arrival for w in step.work],
                 fresh=[w.request.emitted == 0 for w in step.work],
+                wanted=[w.request.max_tokens for w in step.work],
             )
         )
         self._previous_batch = step.batch

@@ -21,8 +21,8 @@ def batch_class(batch: int) -> BatchClass:
 class StepView:
     """What the conditions of a freeze look at, just before a step.
 
-    ``arrivals`` and ``fresh`` go together: the arrival number of each request of the step, and
-    whether it has no token yet.
+    ``arrivals``, ``fresh`` and ``wanted`` go together: the arrival number of each request of the
+    step, whether it has no token yet, and its ``max_tokens``.
     """
 
     since_ready_s: float
@@ -31,6 +31,7 @@ class StepView:
     previous_batch: int
     arrivals: Sequence[int]
     fresh: Sequence[bool]
+    wanted: Sequence[int]
 
 
 class FreezePlan:
@@ -76,6 +77,8 @@ def matches(freeze: Freeze, view: StepView) -> bool:
         return False
     if freeze.falling and view.batch >= view.previous_batch:
         return False
+    if freeze.request_max_tokens is not None and freeze.request_max_tokens not in view.wanted:
+        return False
     fresh = list(view.fresh)
     if freeze.at_request is not None:
         if freeze.at_request not in view.arrivals:
@@ -88,11 +91,13 @@ def matches(freeze: Freeze, view: StepView) -> bool:
     return True
 
 
-def jit_message(freeze: Freeze) -> str | None:
-    """The log message of a freeze, in the JIT monitor's words; None: it leaves no line."""
-    if freeze.log is None or " " in freeze.log:
-        return freeze.log
-    return (
-        f"{freeze.backend} JIT compilation during inference: {freeze.log}. This causes a latency "
+def jit_messages(freeze: Freeze) -> list[str]:
+    """The log messages of a freeze, in the JIT monitor's words; none: it leaves no line."""
+    kernels = [freeze.log] if isinstance(freeze.log, str) else freeze.log or []
+    return [
+        kernel
+        if " " in kernel
+        else f"{freeze.backend} JIT compilation during inference: {kernel}. This causes a latency "
         "spike; consider extending warmup to cover this shape/config."
-    )
+        for kernel in kernels
+    ]

@@ -9,31 +9,24 @@ from collections.abc import Sequence
 from typing import Literal
 
 from specgauge.simulate.engine import Emission, Engine, Step
+from specgauge.simulate.truth import LogStyle
 
 Process = Literal["APIServer", "EngineCore", "Worker"]
 _RECENT_REQUESTS = 1000  # the log's hit rate is over this many requests, as vLLM's
 
 
 class Log:
-    """Writes lines to stdout with vLLM's prefix.
-
-    The engine's "process" has a pid of its own in the prefix although it is the same process.
-    """
+    """Writes lines to stdout with vLLM's prefix: all of vLLM's processes are this one."""
 
     def __init__(self) -> None:
-        pid = os.getpid()
-        self._pids: dict[Process, int] = {
-            "APIServer": pid,
-            "EngineCore": pid + 1,
-            "Worker": pid + 2,
-        }
+        self._pid = os.getpid()
 
     def line(
         self, message: str, source: str, process: Process = "APIServer", level: str = "INFO"
     ) -> None:
         """One message; several lines of text each get the prefix."""
         stamp = time.strftime("%m-%d %H:%M:%S")
-        prefix = f"({process} pid={self._pids[process]}) {level} {stamp} [{source}] "
+        prefix = f"({process} pid={self._pid}) {level} {stamp} [{source}] "
         for text in message.split("\n"):
             self.raw(prefix + text)
 
@@ -54,9 +47,8 @@ class Log:
 class StatsWindow:
     """The figures of vLLM's periodic lines, since the last ones."""
 
-    def __init__(self, device: str, undrafted: Literal["absent", "nan"], k: int) -> None:
-        self._device = device
-        self._nan = undrafted == "nan"
+    def __init__(self, style: LogStyle, k: int) -> None:
+        self._style = style
         self._k = k
         self._recent: list[tuple[int, int]] = []
         self._was_idle = False
@@ -95,7 +87,7 @@ class StatsWindow:
         idle = not self._prompt and not self._generated
         silent, self._was_idle = idle and self._was_idle, idle
         lines = [] if silent else [(self._throughput(engine, span), "loggers.py:335")]
-        if self._k and not silent and (self._drafts or self._nan):
+        if self._k and not silent and (self._drafts or self._style.undrafted == "nan"):
             lines.append((self._spec_decoding(span), "metrics.py:120"))
         self.reset(now)
         return lines
@@ -109,7 +101,7 @@ class StatsWindow:
         ]
         if self._preempted:
             parts.append(f"Preemptions: {self._preempted}")
-        parts.append(f"{self._device} KV cache usage: {engine.cache_usage * 100:.1f}%")
+        parts.append(f"{self._style.device} KV cache usage: {engine.cache_usage * 100:.1f}%")
         if self._recent:
             queries, hits = (sum(column) for column in zip(*self._recent, strict=True))
             parts.append(f"Prefix cache hit rate: {100 * hits / max(queries, 1):.1f}%")
@@ -121,11 +113,18 @@ class StatsWindow:
         length = 1 + accepted / self._drafts if self._drafts else none
         rates = [a / self._drafts if self._drafts else none for a in self._accepted]
         rate = 100 * accepted / self._drafted if self._drafted else none
+        positions = ", ".join(f"{r:.3f}" for r in rates)
+        if self._style.wording == "0.9":
+            return (
+                f"SpecDecoding metrics: Draft acceptance rate: {rate:.1f}%, "
+                f"Mean acceptance length: {length:.2f}, Accepted: {accepted} tokens, "
+                f"Drafted: {self._drafted} tokens, Per-position acceptance rate: {positions}"
+            )
         return (
             f"SpecDecoding metrics: Mean acceptance length: {length:.2f}, "
             f"Accepted throughput: {accepted / span:.2f} tokens/s, "
             f"Drafted throughput: {self._drafted / span:.2f} tokens/s, "
             f"Accepted: {accepted} tokens, Drafted: {self._drafted} tokens, "
-            f"Per-position acceptance rate: {', '.join(f'{r:.3f}' for r in rates)}, "
+            f"Per-position acceptance rate: {positions}, "
             f"Avg Draft acceptance rate: {rate:.1f}%"
         )

@@ -88,7 +88,9 @@ class Server:
         terminated = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._terminate, terminated)
-        driver = Driver(self._truth, self._arguments, self._log, self._truth_log, self._die)
+        driver = Driver(
+            self._truth, self._arguments, self._log, self._truth_log, self._die, self._start
+        )
         port: int = listener.getsockname()[1]
         self._record_start(port, driver)
         if self._truth.stopping.leave_child:

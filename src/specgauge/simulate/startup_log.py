@@ -81,12 +81,10 @@ def _runner(log: Log, truth: Truth, arguments: Arguments, process: str) -> None:
 def after_loading(log: Log, truth: Truth, arguments: Arguments, took_s: float, port: int) -> None:
     """Cache size, JIT monitor, routes: everything up to the HTTP server's own lines."""
     tokens, length = truth.kv_cache_tokens, truth.max_model_len
-    log.line(
-        f"{truth.log.device} KV cache size: {tokens:,} tokens, Maximum concurrency for "
-        f"{length:,} tokens per request: {tokens / length:.2f}x",
-        "kv_cache_utils.py:2327",
-        "EngineCore",
-    )
+    size = f"{truth.log.device} KV cache size: {tokens:,} tokens"
+    most = f"Maximum concurrency for {length:,} tokens per request: {tokens / length:.2f}x"
+    for text in [f"{size}, {most}"] if truth.log.wording == "0.32" else [size, most]:
+        log.line(text, "kv_cache_utils.py:2327", "EngineCore")
     if truth.log.jit_monitor and truth.log.device == "GPU" and not arguments.enforce_eager:
         log.line(
             "Kernel JIT monitor activated; monitored JIT compilations during inference will use "

@@ -5,24 +5,23 @@ from __future__ import annotations
 import bisect
 import random
 
-from specgauge.simulate.truth import Affine, Truth
+from specgauge.simulate.truth import Affine, Noise, Truth
 
 
 class StepTime:
     """Step times of one server process.
 
-    ``start_factor`` is this process's own factor (``noise.start_cv``): it multiplies every step.
+    ``start_factor`` is this process's own factor (``noise``): it multiplies every step.
     """
 
-    def __init__(self, truth: Truth, method: str) -> None:
+    def __init__(self, truth: Truth, method: str, start: int = 0) -> None:
         self._law = truth.step_law(method)
         self._drafted_s = truth.variant(method).drafted_step_ms / 1000
         self._prefill_rate = truth.prefill_tokens_per_s
         self._cv = truth.noise.step_cv
         self._rng = random.Random(f"step:{truth.seed}:{method}")
-        own = truth.noise.start_seed
-        spread = random.Random() if own is None else random.Random(f"start:{own}")
-        self.start_factor = 1 + truth.noise.start_cv * _cut(spread.gauss(0, 1))
+        self._drift = truth.noise.drift_per_minute / 60
+        self.start_factor = _start_factor(truth.noise, start)
 
     def mean(self, batch: int) -> float:
         """Seconds of a step of ``batch`` requests, without prefill, draft or spread."""
@@ -38,13 +37,23 @@ class StepTime:
         share = (batch - low) / (high - low)
         return (self._law[low] * (1 - share) + self._law[high] * share) / 1000
 
-    def draw(self, batch: int, prefill_tokens: int, drafted: bool) -> float:
+    def draw(
+        self, batch: int, prefill_tokens: int, drafted: bool, since_ready_s: float = 0.0
+    ) -> float:
         """Seconds of one step."""
         time = self.mean(batch) + (self._drafted_s if drafted else 0.0)
         time += prefill_tokens / self._prefill_rate
         if self._cv:
             time *= 1 + self._cv * _cut(self._rng.gauss(0, 1))
-        return max(time * self.start_factor, 0.0)
+        return max(time * self.start_factor * (1 + self._drift * since_ready_s), 0.0)
+
+
+def _start_factor(noise: Noise, start: int) -> float:
+    if noise.start_factors:
+        return noise.start_factors[start % len(noise.start_factors)]
+    own = noise.start_seed
+    spread = random.Random() if own is None else random.Random(f"start:{own}:{start}")
+    return 1 + noise.start_cv * _cut(spread.gauss(0, 1))
 
 
 def _cut(z: float) -> float:

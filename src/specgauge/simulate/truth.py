@@ -142,8 +142,12 @@ class Freeze(Planted):
     ``every_s``)."""
     every_s: float | None = Field(default=None, gt=0)
     """With ``once: false``: not sooner than this after its last begin."""
-    log: str | None = None
-    """Kernel named in a JIT monitor line inside the span; text with a space is written as it is."""
+    request_max_tokens: int | None = None
+    """A request of the step asks for exactly this many tokens: tells a measured cell from its
+    warm-up."""
+    log: str | list[str] | None = None
+    """Kernels named in JIT monitor lines inside the span; text with a space is written as it
+    is."""
     backend: Literal["Triton kernel", "CuTeDSL", "TileLang"] = "Triton kernel"
     log_at: float = Field(default=0.95, ge=0, le=1)
     """Where in the span the line is written."""
@@ -240,7 +244,11 @@ class Noise(StrictModel):
     start_cv: float = Field(default=0.0, ge=0, lt=1)
     """The same for one factor per process: two starts differ."""
     start_seed: int | None = None
-    """Fixes that factor; null: another one in every process."""
+    """Fixes those factors; null: another one in every process."""
+    start_factors: list[float] | None = None
+    """Instead: the factor of each start, in turn (counted in ``SPECGAUGE_SIM_STARTS``)."""
+    drift_per_minute: float = 0.0
+    """Steps become longer by this share per minute: a machine that throttles."""
 
 
 class LogStyle(StrictModel):
@@ -254,6 +262,8 @@ class LogStyle(StrictModel):
     access: bool = True
     undrafted: Literal["absent", "nan"] = "absent"
     """A window in which nothing was drafted: no SpecDecoding line, or one with ``nan``."""
+    wording: Literal["0.9", "0.27", "0.32"] = "0.32"
+    """Below 0.32 the KV cache has two lines; 0.9 words the SpecDecoding line differently."""
     routes: bool = True
     """List the routes at start-up."""
 
