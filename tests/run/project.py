@@ -99,6 +99,28 @@ class SimulatedProject:
                 continue
         return found
 
+    def reaches(self, variant: str, ready: bool) -> bool:
+        """Wait until ``variant``'s first server runs (and is ready)."""
+
+        def there() -> bool:
+            for path in (self.root / "results").glob(f"x/*/{variant}/start-0/launch.json"):
+                launch = json.loads(path.read_text())
+                if launch["pid"] and (launch["ready_at"] or not ready):
+                    return True
+            return False
+
+        return until(there)
+
+    def loads(self) -> bool:
+        """Wait until requests are being answered."""
+
+        def locust() -> bool:
+            return any("locustfile" in " ".join(p.cmdline()) for p in self.processes())
+
+        started = until(locust)
+        time.sleep(2.0)  # more than Locust's own start, less than the slowest truth's cell
+        return started
+
     def nothing_runs(self, within_s: float = 15.0) -> bool:
         return until(lambda: not self.processes(), within_s)
 
