@@ -16,6 +16,7 @@ import psutil
 import pytest
 from sim_client import Stream, body, get, metrics, post, stream, together
 
+from specgauge.simulate.cli import main
 from specgauge.simulate.running import running
 
 FAST = {"step_ms": {"1": 3}}
@@ -25,40 +26,54 @@ def longest_gap(got: Stream) -> float:
     return max(b - a for a, b in pairwise(got.times))
 
 
-def test_freeze_after_the_first_token_with_its_line_inside():
-    truth = {
-        **FAST,
-        "freezes": [
-            {
-                "length_s": 0.4,
-                "at_request": 2,
-                "phase": "after_first_token",
-                "log": "_topk_topp_kernel",
-            },
-            {"length_s": 0.2, "after_tokens": 30, "log": "_topk_topp_kernel"},
-        ],
-    }
-    with running(truth) as server:
-        got = together(server.url, [body([50 + i] * 8, 40) for i in range(3)])
-        one, two = server.truth_lines("freeze")
-        assert one["t1"] - one["t0"] == pytest.approx(0.4, abs=0.02)
-        assert two["t1"] - two["t0"] == pytest.approx(0.2, abs=0.02)
-        hit = [g for g in got if g.times[0] < one["t1"] - 0.1]  # others arrived during it
-        assert hit
-        assert all(longest_gap(g) == pytest.approx(0.403, abs=0.03) for g in hit)
-        (line,) = server.truth_lines("jit_line")  # the second compile is silent, as in vLLM
-        assert one["t0"] <= line["t"] <= one["t1"]
-        assert "Triton kernel JIT compilation during inference: _topk_topp_kernel." in server.log
-        assert "Kernel JIT monitor activated" in server.log
+@pytest.fixture(scope="module")
+def freezing():
+    """One server for several plants: each freeze waits for its own kind of request."""
+    after = {"length_s": 0.4, "phase": "after_first_token", "request_max_tokens": 40}
+    again = {"length_s": 0.2, "phase": "after_first_token", "request_max_tokens": 41}
+    before = {"length_s": 0.5, "phase": "before_first_token", "request_max_tokens": 10}
+    for freeze in (after, again):
+        freeze["log"] = "_topk_topp_kernel"
+    with running({**FAST, "freezes": [after, again, before]}) as server:
+        yield server
 
 
-def test_freeze_before_the_first_token_is_ttft():
-    with running({**FAST, "freezes": [{"length_s": 0.5, "phase": "before_first_token"}]}) as server:
-        got = stream(server.url, body([7] * 8, 10))
-        assert got.times[0] - got.t_send == pytest.approx(0.503, abs=0.05)
-        assert longest_gap(got) < 0.2
-        assert stream(server.url, body([8] * 8, 2)).times[0] > 0
-        assert len(server.truth_lines("freeze")) == 1
+def test_freeze_after_the_first_token_with_its_line_inside(freezing):
+    got = together(freezing.url, [body([50 + i] * 8, 40) for i in range(3)])
+    (frozen,) = freezing.truth_lines("freeze")
+    assert frozen["t1"] - frozen["t0"] == pytest.approx(0.4, abs=0.02)
+    hit = [g for g in got if g.times[0] < frozen["t1"] - 0.1]  # others arrived during it
+    assert hit
+    assert all(longest_gap(g) == pytest.approx(0.403, abs=0.03) for g in hit)
+    (line,) = freezing.truth_lines("jit_line")
+    assert frozen["t0"] <= line["t"] <= frozen["t1"]
+    assert "Triton kernel JIT compilation during inference: _topk_topp_kernel." in freezing.log
+    assert "Kernel JIT monitor activated" in freezing.log
+    # A second compile of the same kernel is silent, as in vLLM.
+    assert longest_gap(stream(freezing.url, body([60] * 8, 41))) == pytest.approx(0.203, abs=0.03)
+    assert len(freezing.truth_lines("jit_line")) == 1
+
+
+def test_freeze_before_the_first_token_is_ttft(freezing):
+    before = len(freezing.truth_lines("freeze"))
+    got = stream(freezing.url, body([7] * 8, 10))
+    assert got.times[0] - got.t_send == pytest.approx(0.503, abs=0.05)
+    assert longest_gap(got) < 0.2
+    stream(freezing.url, body([8] * 8, 10))
+    assert len(freezing.truth_lines("freeze")) == before + 1
+
+
+def test_a_client_that_leaves_is_an_abort(freezing):
+    connection = http.client.HTTPConnection("127.0.0.1", freezing.port, timeout=5)
+    connection.request("POST", "/v1/completions", json.dumps(body([7] * 8, 5000)))
+    connection.getresponse().readline()
+    connection.close()
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline and not freezing.truth_lines("abort"):
+        time.sleep(0.02)
+    assert len(freezing.truth_lines("abort")) == 1
+    stream(freezing.url, body([7] * 8, 2))
+    assert metrics(freezing.url)["vllm:num_requests_running"] == 0
 
 
 def test_merged_chunks_hold_every_token():
@@ -71,8 +86,12 @@ def test_merged_chunks_hold_every_token():
         assert metrics(server.url)["vllm:inter_token_latency_seconds_count"] == 199
 
 
-def test_foreign_traffic_is_counted_and_not_ours():
-    truth = {**FAST, "foreign": {"rate": 20, "tokens": 5, "prompt_tokens": 11}}
+def test_foreign_traffic_is_counted_and_not_ours_and_term_can_be_ignored():
+    truth = {
+        **FAST,
+        "foreign": {"rate": 20, "tokens": 5, "prompt_tokens": 11},
+        "stopping": {"ignore_term": True},
+    }
     with running(truth) as server:
         time.sleep(0.3)
         got = stream(server.url, body([7] * 8, 30))
@@ -82,6 +101,11 @@ def test_foreign_traffic_is_counted_and_not_ours():
         assert foreign >= 5
         assert seen["vllm:generation_tokens_total"] >= len(got.token_ids) + 5 * (foreign - 2)
         assert seen["vllm:request_success_total"] >= foreign - 1
+        server.process.terminate()
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.process.wait(timeout=0.2)
+        assert get(server.url, "/health")[0] == 200
+        server.process.kill()
 
 
 def test_requests_that_go_wrong():
@@ -112,18 +136,6 @@ def test_requests_that_go_wrong():
         assert len(stream(server.url, value).token_ids) == 20  # the others go on
 
 
-def test_a_client_that_leaves_is_an_abort():
-    with running({"step_ms": {"1": 20}}) as server:
-        with pytest.raises(TimeoutError):
-            stream(server.url, body([7] * 8, 500), timeout_s=0.01)
-        deadline = time.monotonic() + 3
-        while time.monotonic() < deadline:
-            if metrics(server.url)["vllm:num_requests_running"] == 0:
-                break
-            time.sleep(0.02)
-        assert len(server.truth_lines("abort")) == 1
-
-
 @pytest.mark.parametrize(
     ("die", "code"),
     [
@@ -148,16 +160,6 @@ def test_dead_engine_answers_500_and_shuts_down():
         assert got.events[-1]["error"]["message"].startswith("EngineCore encountered an issue")
         assert get(server.url, "/health")[0] == 503
         assert server.process.wait(timeout=5) == 1
-
-
-def test_dying_while_loading():
-    text = "Traceback (most recent call last):\nValueError: No available memory"
-    truth = {"die": {"while_loading": text, "exit_code": 1}, "loading": {"load_s": 0.1}}
-    with (
-        pytest.raises(RuntimeError, match=r"ERROR .* ValueError: No available memory"),
-        running(truth),
-    ):
-        pass
 
 
 def test_loading_refuses_and_term_ends_it():
@@ -192,52 +194,34 @@ def test_term_ends_open_streams_and_says_so():
         os.kill(stubborn, signal.SIGKILL)
 
 
-def test_term_can_be_ignored():
-    with running({"stopping": {"ignore_term": True}}) as server:
-        server.process.terminate()
-        with pytest.raises(subprocess.TimeoutExpired):
-            server.process.wait(timeout=0.3)
-        assert get(server.url, "/health")[0] == 200
-        server.process.kill()
+def test_port_in_use_is_said_at_once(free_port, capsys):
+    with socket.create_server(("127.0.0.1", free_port)):
+        assert main(["m", "--port", str(free_port)]) == 1
+    assert "OSError: [Errno 98] Address already in use" in capsys.readouterr().out
 
 
-def test_port_in_use_is_said_at_once(free_port):
-    with (
-        socket.create_server(("127.0.0.1", free_port)),
-        pytest.raises(RuntimeError, match="Address already in use"),
-        running({"loading": {"load_s": 60}}, port=free_port),
-    ):
-        pass
+def test_flag_that_this_version_does_not_know(capsys):
+    truth = '{"loading": {"reject_flags": ["--jit-monitor-verbose"]}}'
+    assert main(["m", "--jit-monitor-verbose", "--truth", truth]) == 2
+    assert "error: unrecognized arguments: --jit-monitor-verbose" in capsys.readouterr().err
 
 
-def test_flag_that_this_version_does_not_know():
-    with (
-        pytest.raises(RuntimeError, match="unrecognized arguments: --jit-monitor-verbose"),
-        running(
-            {"loading": {"reject_flags": ["--jit-monitor-verbose"]}}, ["--jit-monitor-verbose"]
-        ),
-    ):
-        pass
+def test_bad_truth_is_one_line_and_exit_2(capsys):
+    assert main(["m", "--truth", '{"sede": 1}']) == 2
+    assert capsys.readouterr().err == "truth: sede: unknown key; did you mean 'seed'?\n"
 
 
-def test_starts_are_counted_per_method(tmp_path):
-    truth = {"die": {"while_loading": "planted", "starts": [0]}}
+def test_dying_while_loading_at_the_first_start_only(tmp_path):
+    text = "Traceback (most recent call last):\nValueError: No available memory"
+    truth = {**FAST, "die": {"while_loading": text, "starts": [0], "exit_code": 1}}
     environment = {"SPECGAUGE_SIM_STARTS": str(tmp_path)}
-    with pytest.raises(RuntimeError, match="planted"), running(truth, environment=environment):
+    with (
+        pytest.raises(RuntimeError, match=r"ended with 1:\n(.|\n)*ERROR .*No available memory"),
+        running(truth, environment=environment),
+    ):
         pass
     with running(truth, environment=environment) as server:
         assert server.truth_lines("start")[0]["start"] == 1
-
-
-def test_bad_truth_is_one_line_and_exit_2():
-    got = subprocess.run(
-        [sys.executable, "-m", "specgauge.simulate", "--truth", '{"sede": 1}'],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert got.returncode == 2
-    assert got.stderr.splitlines() == ["truth: sede: unknown key; did you mean 'seed'?"]
 
 
 def test_imports_are_quick():
