@@ -307,6 +307,20 @@ def test_a_run_of_nothing_but_failures_still_has_a_summary(tmp_path: Path) -> No
     assert exit_code(summary, strict=False) == ExitCode.INCOMPLETE
 
 
+def test_a_cell_without_records_is_invalid_and_breaks_nothing(tmp_path: Path) -> None:
+    folder = write_small_run(tmp_path / "r")
+    at = RunPaths(folder).start("ngram", 0).cell("c4", 0)
+    at.requests.unlink()
+    at.chunks.unlink()
+    bad = cell(summarise(read_run(folder)), "ngram", load="c4")
+    assert bad.verdict == "INVALID"
+    assert (bad.observed.failed, bad.observed.output_tok_s) == (16, None)
+    RunPaths(folder).start("ngram", 0).metrics.unlink()
+    unwatched = summarise(read_run(folder))
+    assert cell(unwatched, "ngram").observed.acceptance_length is None
+    assert cell(unwatched, "ngram").observed.tokens_per_step is not None
+
+
 def test_forced_traits_come_from_the_baselines_log(tmp_path: Path) -> None:
     starts = {
         ("vanilla", 0): StartPlant({"c1": [BASE]}, log=VANILLA_LOG),

@@ -19,9 +19,10 @@ DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
 
-POINT_DRAFTS = 30
-"""Fewest drafts behind one point over time: with K = 6 the number accepted spreads by about 2, so
-30 drafts give a mean good to about +-0.4."""
+POINT_DRAFTS = 10
+"""Fewest drafts behind one point over time: about what one of vLLM's ten-second lines covers for
+ngram at one request (5 % of 23 steps a second).  The number accepted spreads by 1 to 2, so a point
+is good to about half a token: enough for a course over time, too little for a comparison."""
 POINT_SECONDS = 1.0
 """Shortest time behind one point: five scrapes, so that a late one does not shift it."""
 

@@ -85,9 +85,13 @@ def _machine(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
     shown = []
-    for key in ("gpu", "gpus", "cpu", "cpu_model", "cores", "cpus", "memory_gib"):
+    for key in ("gpu", "gpus", "cpu"):
         if value.get(key):
-            shown.append(f"{key.replace('_', ' ')} {_plain(value[key])}")
+            shown.append(_plain(value[key]))
+    if value.get("cores"):
+        shown.append(f"{_plain(value['cores'])} cores")
+    if value.get("memory_gib"):
+        shown.append(f"{_plain(value['memory_gib'])} GiB memory")
     return ", ".join(shown)
 
 
@@ -171,7 +175,8 @@ def _environment(summary: Summary) -> str:
             config = json.dumps(variant.speculative_config)
             rows.append(f"| {_cell(variant.name)} | `{_cell(config)}` |")
     for key, value in _flat("", summary.environment):
-        rows.append(f"| {_cell(key)} | {_cell(value)} |")
+        if value:
+            rows.append(f"| {_cell(key)} | {_cell(value)} |")
     return "\n".join(rows)
 
 
@@ -188,4 +193,6 @@ def _plain(value: Any) -> str:
         return ", ".join(_plain(item) for item in value)
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if value is None:
+        return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -8,7 +8,7 @@ from specgauge.analyze.document import Cell, Summary
 from specgauge.report.figures import style
 
 CAPTION = (
-    "Acceptance length over time, from the server's counters (points of at least 1 s and 30 "
+    "Acceptance length over time, from the server's counters (points of at least 1 s and 10 "
     "drafts), first counted start of each variant. It is conditional on a draft: read it beside "
     "coverage and tokens per step."
 )
