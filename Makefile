@@ -9,7 +9,7 @@ MODEL ?=
 EXTRA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run report list test e2e clean
+.PHONY: help setup demo run report list test system e2e clean
 
 help: ## this list
 	@echo 'make VERB [NAME=value …]'
@@ -35,7 +35,10 @@ test: .venv/dev-stamp ## style, types and the unit tests: a minute, no vLLM
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
-	.venv/bin/python -m pytest -m 'not e2e' $(EXTRA)
+	.venv/bin/python -m pytest -m 'not e2e and not system' $(EXTRA)
+
+system: .venv/dev-stamp ## the whole command line on a simulated server: minutes
+	.venv/bin/python -m pytest -m system $(EXTRA)
 
 e2e: setup .venv/dev-stamp ## the tests that start a real vLLM server: minutes
 	.venv/bin/python -m pytest -m e2e $(EXTRA)
