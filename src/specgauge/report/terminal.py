@@ -18,15 +18,24 @@ def headline(summary: Summary) -> RenderableType:
     if standing := words.standing(summary):
         parts.append(Text(standing, style="bold yellow"))
     parts += [_table(summary), Text(words.status(summary))]
+    parts += _doubts(summary)
+    parts += [Text(item.text) for item in summary.recommendations]
+    return Group(*parts)
+
+
+def _doubts(summary: Summary) -> list[RenderableType]:
+    """What made cells INVALID or SUSPECT, each remedy once."""
+    parts: list[RenderableType] = []
+    remedies: dict[str, None] = {}
     for seen in words.reasons(summary):
         if seen.reason.severity in ("invalid", "suspect"):
             colour = "red" if seen.reason.severity == "invalid" else "yellow"
             where = ", ".join(seen.where)
             parts.append(Text(f"{seen.reason.code} ({where}): {seen.reason.detail}", style=colour))
             if seen.reason.remedy:
-                parts.append(Text(f"  {seen.reason.remedy}"))
-    parts += [Text(item.text) for item in summary.recommendations]
-    return Group(*parts)
+                remedies[f"{seen.reason.code}: {seen.reason.remedy}"] = None
+    return [*parts, *([Text("What to do:")] if remedies else []),
+            *(Text(f"  {text}") for text in remedies)]  # fmt: skip
 
 
 def _table(summary: Summary) -> RichTable:

@@ -31,12 +31,14 @@ def draw(summary: Summary) -> Figure | None:
         top = 1.0
         named: set[str] = set()
         for axes, load in zip(panels, loads, strict=True):
+            verdicts: list[str] = []
             for name, look in looks.items():
                 cell = _first([c for c in drafting if c.load == load and c.variant == name])
                 if cell is None:
                     continue
                 points = cell.observed.acceptance_length_over_time.points
-                verdict = style.mark([cell])
+                if verdict := style.mark([cell]):
+                    verdicts.append(f"{name} {verdict}")
                 top = max(top, *(v for _, v in points))
                 axes.plot(
                     [t for t, _ in points],
@@ -50,13 +52,13 @@ def draw(summary: Summary) -> Figure | None:
                     label=None if name in named else name,
                 )
                 named.add(name)
-                if verdict:
-                    axes.annotate(f" {verdict}", points[-1], fontsize=8, va="center")
+            axes.text(0.995, 0.98, ", ".join(verdicts), fontsize=8, ha="right", va="top",
+                      transform=axes.transAxes)  # fmt: skip
             axes.set_ylabel(f"Acceptance\nlength at {load}")
             axes.axhline(1, color="black", linewidth=0.8, linestyle=":")
             axes.set_xlim(left=0)
         for axes in panels:
-            axes.set_ylim(0.9, top + 0.3)
+            axes.set_ylim(0.9, top + 0.5)
         panels[-1].set_xlabel("Time since the first request was sent (s)")
         figure.legend(loc="outside upper center", ncols=4)
     return figure

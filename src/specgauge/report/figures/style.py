@@ -14,6 +14,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from specgauge.analyze.document import Cell, Summary
 
@@ -72,6 +73,12 @@ def new(height_in: float, rows: int = 1, columns: int = 1) -> tuple[Figure, list
 def context() -> Any:
     """The shared settings, as a context manager."""
     return mpl.rc_context(SETTINGS)
+
+
+def swatch(name: str, look: Look) -> Patch:
+    """A legend entry for bars."""
+    return Patch(facecolor=look.colour, edgecolor="black", linewidth=0.6, hatch=look.hatch,
+                 label=name)  # fmt: skip
 
 
 def drawn(cells: Sequence[Cell]) -> list[Cell]:

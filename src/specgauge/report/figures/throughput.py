@@ -32,7 +32,7 @@ def draw(summary: Summary) -> Figure | None:
         axes.grid(axis="x", visible=False)
         highest = 0.0
         for i, name in enumerate(names):
-            look, labelled = looks[name], False
+            look = looks[name]
             for group, load in enumerate(loads):
                 mine = [c for c in cells if c.variant == name and c.load == load.name]
                 shown = style.drawn(mine)
@@ -50,9 +50,7 @@ def draw(summary: Summary) -> Figure | None:
                     edgecolor=look.colour if style.hollow(shown) else "black",
                     linewidth=0.6,
                     hatch=look.hatch,
-                    label=None if labelled else name,
                 )
-                labelled = True
                 if len(values) > 1:
                     axes.plot([x] * len(values), values, **style.DOT)
                 verdict = style.mark(shown)
@@ -70,5 +68,9 @@ def draw(summary: Summary) -> Figure | None:
         axes.set_ylim(0, highest * 1.15)
         axes.set_xlabel("Concurrency (requests in flight)")
         axes.set_ylabel("Total tokens per second")
-        figure.legend(loc="outside upper center", ncols=min(len(names), 4))
+        figure.legend(
+            handles=[style.swatch(name, looks[name]) for name in names],
+            loc="outside upper center",
+            ncols=min(len(names), 4),
+        )
     return figure
