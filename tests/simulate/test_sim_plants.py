@@ -18,6 +18,7 @@ from sim_client import Stream, body, get, metrics, post, stream, together
 
 from specgauge.simulate.cli import main
 from specgauge.simulate.running import running
+from specgauge.simulate.starve import starved
 
 FAST = {"step_ms": {"1": 3}}
 
@@ -230,3 +231,26 @@ def test_imports_are_quick():
     )
     spent = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert float(spent.stdout) < 1.0
+
+
+def test_a_starved_client_reads_late_what_arrived_in_time():
+    reader = (
+        "import sys, time, urllib.request, json\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from sim_client import body, stream\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        "got = stream(sys.argv[2], body([7] * 8, 150))\n"
+        "print(json.dumps(got.times))\n"
+    )
+    with running(FAST) as server:
+        command = [sys.executable, "-c", reader, os.path.dirname(__file__), server.url]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen(command, **pipes) as client:
+            client.stdout.readline()
+            with starved([client.pid], 0.15, 0.25) as spans:
+                output, _ = client.communicate("go\n", timeout=10)
+        late = [
+            t - c["t"] for t, c in zip(json.loads(output), server.truth_lines("chunk"), strict=True)
+        ]
+        assert max(late) > 0.1  # arrived early in a stop, read after it
+        assert all(end - begin == pytest.approx(0.15, abs=0.05) for begin, end in spans[:-1])

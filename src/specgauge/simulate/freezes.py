@@ -86,6 +86,8 @@ def matches(freeze: Freeze, view: StepView) -> bool:
         fresh = [view.fresh[list(view.arrivals).index(freeze.at_request)]]
     if freeze.phase == "before_first_token":
         return all(fresh)
+    if freeze.phase == "arrival":
+        return any(fresh)
     if freeze.phase == "after_first_token":
         return not any(fresh)
     return True

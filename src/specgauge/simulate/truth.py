@@ -134,9 +134,10 @@ class Freeze(Planted):
     """The step's batch is of this class.  With nothing else given: a compile on first use."""
     falling: bool = False
     """The batch is smaller than the previous step's (the drain)."""
-    phase: Literal["any", "before_first_token", "after_first_token"] = "any"
+    phase: Literal["any", "before_first_token", "arrival", "after_first_token"] = "any"
     """``before_first_token``: no request of the step has a token yet (with ``at_request``: that
-    one has none).  ``after_first_token``: all of them have (that one has)."""
+    one has none; those that arrive during the span wait as well).  ``arrival``: at least one has
+    none.  ``after_first_token``: all of them have (that one has)."""
     once: bool = True
     """False: again each time its conditions become true after they were not (``at_s``: with
     ``every_s``)."""
