@@ -111,11 +111,12 @@ class Decoder:
     """Caches and graphs for one batch size and row length; reusable for many batches."""
 
     def __init__(self, target: Target, script: Script, rows: int, length: int) -> None:
-        """Allocate ``2 * layers * rows * kv_heads * length * head_dim`` cache elements."""
+        """Allocate the caches; `length` is the most tokens that a row can have."""
         self.target, self.script, self.rows, self.length = target, script, rows, length
         shape, device = target.shape, target.embedding.device
         self.device = device
-        cache = (rows, shape.num_key_value_heads, length, shape.head_dim)
+        # Whole spans only: matrix products over an odd number of keys take three times as long.
+        cache = (rows, shape.num_key_value_heads, -(-length // SPAN) * SPAN, shape.head_dim)
         make = lambda: torch.zeros(cache, dtype=target.embedding.dtype, device=device)  # noqa: E731
         self.keys = [make() for _ in target.layers]
         self.values = [make() for _ in target.layers]
@@ -157,7 +158,7 @@ class Decoder:
         longest = int(lengths.max())
         for step in range(steps):
             furthest = min(longest + step, self.length)
-            self._run_step(min(-(-furthest // SPAN) * SPAN, self.length))
+            self._run_step(-(-furthest // SPAN) * SPAN)
         ends = (lengths + steps).clamp(max=self.length)
         return Generated(self.tokens.to(torch.int32), self.answer_start.clone(), ends)
 

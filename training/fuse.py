@@ -11,9 +11,13 @@ import os
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import torch
+import torch._dynamo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# Heads of several shapes may be trained in one process (`variations.py`).
+torch._dynamo.config.recompile_limit = 64
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,6 +10,7 @@ run continues where it was; file n depends on the seed and on n alone.
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import time
 from dataclasses import dataclass
@@ -133,10 +134,12 @@ def long_batch(writer: Writer, decoder: Decoder, index: int, uses: int) -> Shard
         for row, ids in enumerate(writer.encode(texts)):
             if len(ids) <= longest_turn:
                 requests.append((ids, kinds[row], row))
-    # Rows of like length share a batch: less padding, and a shorter stretch of cache to read.
+    # Whole batches of rows of like length: less padding, and a shorter stretch of cache to read.
+    random_.shuffle(requests)
+    requests = requests[: len(requests) // rows * rows]
     requests.sort(key=lambda request: len(request[0]))
     parts = []
-    for start in range(0, len(requests) - rows + 1, rows):
+    for start in range(0, len(requests), rows):
         chosen = requests[start : start + rows]
         asking = torch.tensor([kind == "question" for _, kind, _ in chosen])
         batch = Rows(
@@ -197,6 +200,8 @@ def main() -> None:
             continue
         if decoder is None or decoder_kind != kind:
             decoder, decoder_kind = None, kind  # free the old cache before taking the new one
+            gc.collect()
+            torch.cuda.empty_cache()
             rows, length = (
                 (arguments.short_rows, arguments.short_length)
                 if kind == "short"

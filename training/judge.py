@@ -48,7 +48,8 @@ def judge(
             start = inside.float().topk(starts, dim=1).indices.sort(1).values
             used = inside.gather(1, start)
             batch = Batch(tokens, document, position, start, used)
-            with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=flex):
+            # Gradients stay enabled (and unused): the compiled training graphs serve here too.
+            with torch.autocast(device.type, torch.bfloat16, enabled=flex):
                 outcome = run_chain(head, target, target_rows, draft_index, batch, steps, flex)
             alive = used
             for step in outcome[:DRAFT_TOKENS]:

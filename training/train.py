@@ -15,6 +15,7 @@ import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,8 +36,8 @@ from training.target import Target, load_target
 
 EARLY = 160
 """Answer tokens up to here are preferred as drafting starts; later ones fill up."""
-DRAFT_TOKENS = 3
 CLIP = 1.0
+"""Largest norm of the gradient."""
 
 
 @dataclass(frozen=True)
@@ -278,42 +279,35 @@ def parse() -> tuple[argparse.Namespace, Settings]:
     return arguments, Settings(**chosen)
 
 
-def main() -> None:
-    """Command line; see the module's docstring."""
-    arguments, settings = parse()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    torch.set_float32_matmul_precision("high")
-    device = torch.device(arguments.device)
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    target = load_target(arguments.model, device, dtype)
-    sequences, held_out = read_sequences(arguments.data, settings.data_share)
+def run(
+    settings: Settings, target: Target, packed: Packed, sets: dict[str, Packed],
+    out: Path, checkpoint_seconds: float,
+) -> dict[str, Any]:
+    """Train one head, export it to `out`, judge it on `sets`; returns what `result.json` holds."""
+    out.mkdir(parents=True, exist_ok=True)
+    device = target.embedding.device
+    sequences = packed.sequences
     counts = count_answer_tokens(sequences, target.shape.vocab_size)
     draft_ids = choose_draft_vocabulary(counts, settings.draft_vocab)
     coverage = float(counts[draft_ids].sum() / counts.sum())
-    packed = pack(sequences, settings.length, settings.seed)
     tokens = sum(len(sequence.tokens) for sequence in sequences)
     print(f"{len(sequences)} rows, {tokens} tokens, {int(counts.sum())} in answers; "
           f"{len(packed)} packed rows; draft vocabulary covers {coverage:.4f}", flush=True)
-    head, took = train(
-        settings, target, packed, draft_ids.to(device), arguments.out,
-        arguments.checkpoint_seconds,
-    )
-    export_head(head, draft_ids, arguments.out)
+    draft_ids = draft_ids.to(device)
+    head, took = train(settings, target, packed, draft_ids, out, checkpoint_seconds)
+    export_head(head, draft_ids, out)
     judged = {}
-    sets = {"held_out": pack(held_out, settings.length, seed=0)}
-    sets |= read_judged(arguments.judge, settings.length)
     for name, part in sets.items():
         found = judge(
-            head, target, draft_ids.to(device), part, settings.rows, settings.starts,
+            head, target, draft_ids, part, settings.rows, settings.starts,
             settings.ttt_steps, flex=device.type == "cuda", most_tokens=128,
         )
         judged[name] = {kind: acceptance.to_dict() for kind, acceptance in found.items()}
-        print(name, {kind: acceptance.length for kind, acceptance in found.items()}, flush=True)
+        print(name, {kind: round(item.length, 3) for kind, item in found.items()}, flush=True)
     result = {
         "settings": asdict(settings),
         "data": {
             "rows": len(sequences),
-            "held_out_rows": len(held_out),
             "tokens": tokens,
             "answer_tokens": int(counts.sum()),
             "vocabulary_coverage": round(coverage, 5),
@@ -323,7 +317,22 @@ def main() -> None:
         "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
         "acceptance": judged,
     }
-    (arguments.out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    (out / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    return result
+
+
+def main() -> None:
+    """Command line; see the module's docstring."""
+    arguments, settings = parse()
+    torch.set_float32_matmul_precision("high")
+    device = torch.device(arguments.device)
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    target = load_target(arguments.model, device, dtype)
+    sequences, held_out = read_sequences(arguments.data, settings.data_share)
+    sets = {"held_out": pack(held_out, settings.length, seed=0)}
+    sets |= read_judged(arguments.judge, settings.length)
+    packed = pack(sequences, settings.length, settings.seed)
+    run(settings, target, packed, sets, arguments.out, arguments.checkpoint_seconds)
 
 
 if __name__ == "__main__":
