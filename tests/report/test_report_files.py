@@ -105,6 +105,17 @@ def test_the_terminal_labels_one_round(small: tuple[RunRecord, Summary, RunPaths
     assert "neither a win nor a loss is claimed" in text
 
 
+def test_eighty_columns_show_every_verdict_whole(
+    small: tuple[RunRecord, Summary, RunPaths],
+) -> None:
+    lines = shown(small[1], width=80).split("\n")
+    assert max(len(line) for line in lines) <= 80
+    rows = [line for line in lines if line.strip().startswith(("c1 ", "c4 "))]
+    assert len(rows) == 4
+    assert all(line.rstrip().endswith("VALID") for line in rows)
+    assert not any("…" in line for line in lines)
+
+
 def test_an_invalid_cell_keeps_its_numbers_and_loses_its_ratio(tmp_path: Path) -> None:
     bad = replace(BASE, idle_s=0.5)
     starts = {

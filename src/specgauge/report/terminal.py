@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from specgauge.analyze.document import Summary
 from specgauge.report import numbers, tables, words
+from specgauge.report.table import Table
 
 _COLOURS = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
+_HEADINGS = {
+    "output_tok_s": "output\ntok/s",
+    "tpot_ms": "TPOT\nms",
+    "tpot_speedup": "TPOT\nspeed-up",
+    "interval": "95 %\ninterval",
+}
 
 
 def headline(summary: Summary) -> RenderableType:
@@ -39,13 +47,27 @@ def _doubts(summary: Summary) -> list[RenderableType]:
 
 
 def _table(summary: Summary) -> RichTable:
+    """The headline table in 80 columns: rounds, and TPOT where intervals need the room, are in the
+    report only."""
     source = tables.headline(summary)
-    shown = RichTable(title=f"{summary.experiment} on {summary.model}", title_justify="left")
     texts = source.cells()
-    kept = [i for i, _ in enumerate(source.columns) if {t[i] for t in texts} != {numbers.MISSING}]
+    kept = _columns(source)
+    shown = RichTable(
+        title=f"{summary.experiment} on {summary.model}",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for i in kept:
         column = source.columns[i]
-        shown.add_column(column.heading, justify="right" if column.show else "left")
+        words_only = column.key in ("claim", "verdict")
+        shown.add_column(
+            _HEADINGS.get(column.key, column.heading),
+            justify="right" if column.show else "left",
+            no_wrap=not words_only,
+            min_width=_longest_word(texts, i) if words_only else None,
+        )
     previous = None
     for raw, row in zip(source.rows, texts, strict=True):
         if previous is not None and raw[0] != previous:
@@ -53,5 +75,24 @@ def _table(summary: Summary) -> RichTable:
         previous = raw[0]
         word = row[-1].split(" ")[0]
         *values, verdict = (row[i] for i in kept)
-        shown.add_row(*(Text(x) for x in values), Text(verdict, style=_COLOURS.get(word, "")))
+        shown.add_row(
+            *(Text(x.replace(" to ", "–")) for x in values),
+            Text(verdict, style=_COLOURS.get(word, "")),
+        )
     return shown
+
+
+def _longest_word(texts: list[list[str]], column: int) -> int:
+    return max((len(word) for row in texts for word in row[column].split()), default=0)
+
+
+def _columns(source: Table) -> list[int]:
+    """Positions of the columns that say something and have room."""
+    texts = source.cells()
+    silent = {
+        column.key
+        for i, column in enumerate(source.columns)
+        if {row[i] for row in texts} <= {numbers.MISSING}
+    }
+    left_out = silent | {"rounds"} | (set() if "interval" in silent else {"tpot_ms"})
+    return [i for i, column in enumerate(source.columns) if column.key not in left_out]
