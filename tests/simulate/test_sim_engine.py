@@ -16,8 +16,8 @@ from specgauge.simulate.virtual import VirtualStep, run_closed
 PROMPT = 32
 
 
-def engine_of(truth: dict, method: str = "vanilla", k: int = 0, seqs: int = 256) -> Engine:
-    return Engine(Truth.model_validate(truth), method, k, seqs)
+def engine_of(truth: dict, section: str = "vanilla", k: int = 0, seqs: int = 256) -> Engine:
+    return Engine(Truth.model_validate(truth), section, k, seqs)
 
 
 def cell(engine, requests, concurrency, tokens=64, *, prompt=PROMPT, first=0, same=False, **more):
@@ -28,7 +28,7 @@ def cell(engine, requests, concurrency, tokens=64, *, prompt=PROMPT, first=0, sa
         ids = [20 + number * 1000 + i for i in range(prompt)]
         return new_request(
             engine.truth,
-            engine.method,
+            engine.section,
             ids,
             tokens,
             arrival=first + index + 1,

@@ -31,9 +31,9 @@ class Drafter:
         lengths = variant.draft_lengths or {self.k: 1.0}
         self._lengths = [(min(n, self.k), p) for n, p in sorted(lengths.items()) if p > 0]
 
-    def draw(self, rng: random.Random) -> Draft | None:
+    def draw(self, rng: random.Random, coverage_factor: float = 1.0) -> Draft | None:
         """One request-step: a draft, or None where there is none."""
-        if self.coverage <= 0 or rng.random() >= self.coverage:
+        if self.coverage <= 0 or rng.random() >= self.coverage * coverage_factor:
             return None
         proposed = self._draw_length(rng)
         u = rng.random()

@@ -48,10 +48,19 @@ class Arguments:
     access_log: bool = True
     prefix_caching: bool = True
     dev_mode: bool = False
+    v1_runner: bool = False
+    async_scheduling: bool = True
     truth: str = "{}"
     truth_out: Path | None = None
     flags: dict[str, str | None] = field(default_factory=dict)
     """Every flag as given, without its dashes."""
+
+    @property
+    def section(self) -> str:
+        """The section of the truth's ``variants`` that holds for this process."""
+        if self.k:
+            return f"{self.method}:{self.k}"
+        return "vanilla:v1" if self.v1_runner else "vanilla"
 
     def non_default(self) -> dict[str, Any]:
         """As in vLLM's "non-default args" line."""
@@ -99,6 +108,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> A
         access_log="disable-uvicorn-access-log" not in flags,
         prefix_caching="no-enable-prefix-caching" not in flags,
         dev_mode=environment.get("VLLM_SERVER_DEV_MODE") == "1",
+        v1_runner=environment.get("VLLM_USE_V2_MODEL_RUNNER") == "0",
+        async_scheduling="no-async-scheduling" not in flags,
         truth=truth,
         truth_out=Path(truth_out) if truth_out else None,
         flags=flags,

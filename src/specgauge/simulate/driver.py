@@ -32,7 +32,7 @@ class Driver:
     """The engine loop of one server.
 
     ``die`` is called when a planted death is due; it decides how.  ``start``: which start of its
-    method the process is, from 0.
+    section the process is, from 0.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Driver:
         self.truth = truth
         self.engine = Engine(
             truth,
-            arguments.method,
+            arguments.section,
             arguments.k,
             arguments.max_num_seqs or truth.max_num_seqs,
             start,
@@ -104,7 +104,7 @@ class Driver:
         now = time.monotonic()
         request = new_request(
             self.truth,
-            self.engine.method,
+            self.engine.section,
             prompt,
             max_tokens,
             arrival=self._arrivals,
@@ -280,7 +280,7 @@ class Driver:
             self.engine.submit(
                 new_request(
                     self.truth,
-                    self.engine.method,
+                    self.engine.section,
                     prompt,
                     foreign.tokens,
                     arrival=0,

@@ -19,6 +19,8 @@ from specgauge.simulate.steptime import StepTime
 from specgauge.simulate.tokens import EOS
 from specgauge.simulate.truth import Freeze, Preemption, Truth
 
+_NEEDS_HIDDEN_STATES = ("eagle", "eagle3", "mtp", "dflash", "dspark")
+
 
 @dataclass
 class Work:
@@ -84,24 +86,24 @@ class Engine:
 
     Args:
         truth: the planted truth.
-        method: speculative method, ``vanilla`` without one.
-        num_speculative_tokens: K; 0 without a method.
+        section: which of the truth's variants it is: ``vanilla``, ``ngram:6`` (see ``Truth``).
+        num_speculative_tokens: K; 0 without a speculative method.
         max_num_seqs: most requests in one step.
-        start: which start of this method it is, from 0.
+        start: which start of this section it is, from 0.
     """
 
     def __init__(
         self,
         truth: Truth,
-        method: str,
+        section: str,
         num_speculative_tokens: int,
         max_num_seqs: int,
         start: int = 0,
     ) -> None:
         self.truth = truth
-        self.method = method
-        self.drafter = Drafter(truth.variant(method), num_speculative_tokens)
-        self.steptime = StepTime(truth, method, start)
+        self.section = section
+        self.drafter = Drafter(truth.variant(section), num_speculative_tokens)
+        self.steptime = StepTime(truth, section, start)
         self.max_num_seqs = max_num_seqs
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
@@ -112,10 +114,10 @@ class Engine:
             truth.kv_cache_tokens,
             truth.block_size,
             truth.prefix_caching,
-            drops_last_block=method.startswith("eagle") or method in ("mtp", "dflash"),
+            drops_last_block=section.split(":", maxsplit=1)[0] in _NEEDS_HIDDEN_STATES,
         )
         self._freezes = FreezePlan(truth.freezes)
-        self._first_call_s = truth.variant(method).first_call_s
+        self._first_call_s = truth.variant(section).first_call_s
         self._previous_batch = 0
         self._preempted_at: dict[int, float] = {}
 
@@ -186,7 +188,7 @@ class Engine:
         if budget <= 0:
             return 0
         if request.decoding:
-            draft = self.drafter.draw(request.rng)
+            draft = self.drafter.draw(request.rng, request.coverage_factor)
             step.work.append(Work(request, draft=draft))
             return 1 + (draft.proposed if draft else 0)
         missing = request.to_prefill - request.computed
@@ -269,7 +271,7 @@ class Engine:
 
     def _emit(self, work: Work, batch: int, now: float) -> Emission:
         request = work.request
-        diverge_by_batch(self.truth, self.method, request, batch)
+        diverge_by_batch(self.truth, self.section, request, batch)
         wanted = 1 + (work.draft.accepted if work.draft else 0)
         ids: list[int] = []
         for position in range(request.emitted, min(request.emitted + wanted, request.max_tokens)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from specgauge.simulate.prefix_cache import Chain
@@ -39,7 +39,8 @@ class Request:
     t_last: float | None = None
     stalled: bool = False
     finished: FinishReason | None = None
-    tokens: list[int] = field(default_factory=list)
+    coverage_factor: float = 1.0
+    """This prompt's draft coverage over the variant's."""
 
     @property
     def to_prefill(self) -> int:
@@ -77,7 +78,7 @@ class Output:
 
 def new_request(
     truth: Truth,
-    method: str,
+    section: str,
     prompt: Sequence[int],
     max_tokens: int,
     *,
@@ -95,29 +96,30 @@ def new_request(
         prompt=tuple(prompt),
         max_tokens=max_tokens,
         ignore_eos=ignore_eos,
-        rng=random.Random(f"{method}:{key}"),
-        output=_output(truth, method, key),
+        rng=random.Random(f"{section}:{key}"),
+        output=_output(truth, section, key),
         t_arrival=now,
+        coverage_factor=1 + truth.variant(section).coverage_spread * (2 * uniform(key ^ 0xC0F) - 1),
     )
 
 
-def _output(truth: Truth, method: str, key: int) -> Output:
+def _output(truth: Truth, section: str, key: int) -> Output:
     end: int | None = None
     if truth.eos is not None:
         first, last = truth.eos
         end = first - 1 + int(uniform(key ^ 0xE05) * (last - first + 1))
     output = Output(key, truth.vocabulary, end, truth.repeat_after_eos)
-    divergence = truth.variant(method).divergence
+    divergence = truth.variant(section).divergence
     if divergence is not None and uniform(key ^ 0xD17) < divergence.fraction:
         output.diverges_at = divergence.from_position
         if not divergence.by_batch:
-            output.other_key = hash_bytes(f"{key}:{method}".encode())
+            output.other_key = hash_bytes(f"{key}:{section}".encode())
     return output
 
 
-def diverge_by_batch(truth: Truth, method: str, request: Request, batch: int) -> None:
+def diverge_by_batch(truth: Truth, section: str, request: Request, batch: int) -> None:
     """Settle a divergence that depends on the batch size of the request's first step."""
-    divergence = truth.variant(method).divergence
+    divergence = truth.variant(section).divergence
     if divergence is None or not divergence.by_batch or request.emitted or batch == 1:
         return
     if uniform(request.output.key ^ 0xD17) < divergence.fraction:

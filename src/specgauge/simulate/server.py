@@ -43,8 +43,8 @@ class Server:
     """
 
     def __init__(self, truth: Truth, arguments: Arguments) -> None:
-        self._start = _count_start(arguments.method)
-        truth = truth.for_process(arguments.method, self._start)
+        self._start = _count_start(arguments.section)
+        truth = truth.for_process(arguments.section, self._start)
         if not arguments.prefix_caching:
             truth = truth.model_copy(update={"prefix_caching": False})
         self._truth = truth
@@ -115,6 +115,7 @@ class Server:
             pid=os.getpid(),
             port=port,
             method=self._arguments.method,
+            section=self._arguments.section,
             k=self._arguments.k,
             start=self._start,
             start_factor=driver.engine.steptime.start_factor,
@@ -194,14 +195,14 @@ class Server:
             self._http.should_exit = True
 
 
-def _count_start(method: str) -> int:
-    """Which start of this method it is, from 0: the length of a file in ``SPECGAUGE_SIM_STARTS``
+def _count_start(section: str) -> int:
+    """Which start of this section it is, from 0: the length of a file in ``SPECGAUGE_SIM_STARTS``
     that grows by a byte with each; 0 without that folder."""
     folder = os.environ.get("SPECGAUGE_SIM_STARTS")
     if not folder:
         return 0
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with (Path(folder) / method).open("ab") as file:
+    with (Path(folder) / section).open("ab") as file:
         before = file.tell()
         file.write(b".")
     return before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specgauge.simulate.arguments import Arguments
-from specgauge.simulate.logs import Log
+from specgauge.simulate.logs import Log, Process
 from specgauge.simulate.truth import Truth
 
 _ROUTES = {
@@ -61,21 +61,23 @@ def _scheduling(log: Log, arguments: Arguments) -> None:
         )
         log.line("Asynchronous scheduling is disabled.", "vllm.py:1109")
     else:
-        log.line("Asynchronous scheduling is enabled.", "vllm.py:1109")
+        state = "enabled" if arguments.async_scheduling else "disabled"
+        log.line(f"Asynchronous scheduling is {state}.", "vllm.py:1109")
 
 
-def _runner(log: Log, truth: Truth, arguments: Arguments, process: str) -> None:
-    where: str
+def _runner(log: Log, truth: Truth, arguments: Arguments, process: Process) -> None:
     if truth.log.device == "CPU":
-        where = "Model Runner V2 requires Triton; using the V1 model runner instead."
+        text = "Model Runner V2 requires Triton; using the V1 model runner instead."
     elif arguments.method in _NGRAM:
-        where = (
+        text = (
             "Model Runner V2 does not yet support ngram/ngram_gpu speculative decoding; using the "
             "V1 model runner instead."
         )
     else:
+        if process == "EngineCore" and not arguments.v1_runner:
+            log.line("Using V2 Model Runner", "gpu_worker.py:378", process)
         return
-    log.warning_line(where, "vllm.py:725", "APIServer" if process == "APIServer" else "EngineCore")
+    log.warning_line(text, "vllm.py:725", process)
 
 
 def after_loading(log: Log, truth: Truth, arguments: Arguments, took_s: float, port: int) -> None:

@@ -14,12 +14,12 @@ class StepTime:
     ``start_factor`` is this process's own factor (``noise``): it multiplies every step.
     """
 
-    def __init__(self, truth: Truth, method: str, start: int = 0) -> None:
-        self._law = truth.step_law(method)
-        self._drafted_s = truth.variant(method).drafted_step_ms / 1000
+    def __init__(self, truth: Truth, section: str, start: int = 0) -> None:
+        self._law = truth.step_law(section)
+        self._drafted_s = truth.variant(section).drafted_step_ms / 1000
         self._prefill_rate = truth.prefill_tokens_per_s
         self._cv = truth.noise.step_cv
-        self._rng = random.Random(f"step:{truth.seed}:{method}")
+        self._rng = random.Random(f"step:{truth.seed}:{section}")
         self._drift = truth.noise.drift_per_minute / 60
         self.start_factor = _start_factor(truth.noise, start)
 

@@ -1,8 +1,10 @@
 """The planted truth: one JSON document that says how the simulated server behaves.
 
-``variants`` is keyed by the speculative config's ``method`` (``vanilla`` without one), so that one
-file serves every variant of an experiment.  Every key has a default; an unknown key is an error
-that names it.  ``--truth`` or ``SPECGAUGE_SIM_TRUTH`` gives the document inline or its path.
+One document serves every variant of an experiment.  A process finds its section of ``variants`` by
+its speculative config: ``ngram:6`` (method and number of speculative tokens), else ``ngram``;
+without one ``vanilla:v1`` where ``VLLM_USE_V2_MODEL_RUNNER=0``, else ``vanilla``.  Every key has a
+default; an unknown key is an error that names it.  ``--truth`` or ``SPECGAUGE_SIM_TRUTH`` gives the
+document inline or its path.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class Affine(StrictModel):
 
 
 class Variant(StrictModel):
-    """What is particular to one speculative method; ``step_ms`` null: the document's."""
+    """What is particular to one section; ``step_ms`` null: the document's."""
 
     step_ms: dict[int, float] | Affine | None = None
     """Milliseconds of a step by batch size: a table (linear between its sizes, constant outside)
@@ -41,6 +43,8 @@ class Variant(StrictModel):
     """Added to a step in which at least one request verifies a draft."""
     coverage: float = Field(default=1.0, ge=0, le=1)
     """Probability that a request-step after the first has a draft (read only with a method)."""
+    coverage_spread: float = Field(default=0.0, ge=0, le=1)
+    """Prompts differ: each has the coverage times a factor of its own, uniform in 1 -/+ this."""
     acceptance: list[float] | None = None
     """P(position j accepted | all before it were), j = 0, 1, …; beyond the list nothing is."""
     accepted: dict[int, float] | None = None
@@ -105,16 +109,15 @@ class Planted(StrictModel):
     """An event, and which server processes it happens in."""
 
     variants: list[str] | None = None
-    """Speculative methods; null: all."""
+    """Sections (``ngram:6``) or methods (``ngram``); null: all."""
     starts: list[int] | None = None
-    """Starts of the same method, from 0, counted in the folder ``SPECGAUGE_SIM_STARTS``; null:
+    """Starts of the same section, from 0, counted in the folder ``SPECGAUGE_SIM_STARTS``; null:
     all."""
 
-    def applies(self, method: str, start: int) -> bool:
+    def applies(self, section: str, start: int) -> bool:
         """Whether it happens in this process."""
-        return (self.variants is None or method in self.variants) and (
-            self.starts is None or start in self.starts
-        )
+        named = self.variants is None or bool({section, _method(section)} & set(self.variants))
+        return named and (self.starts is None or start in self.starts)
 
 
 class Freeze(Planted):
@@ -315,18 +318,19 @@ class Truth(StrictModel):
             raise ValueError("needs [first, last] with 1 <= first <= last")
         return value
 
-    def variant(self, method: str) -> Variant:
-        """The section of a speculative method; defaults when the document has none."""
-        return self.variants.get(method, Variant())
+    def variant(self, section: str) -> Variant:
+        """A section, else its method's, else the defaults."""
+        found = self.variants.get(section) or self.variants.get(_method(section))
+        return found or Variant()
 
-    def for_process(self, method: str, start: int) -> Truth:
-        """The document without the events of other methods and starts."""
+    def for_process(self, section: str, start: int) -> Truth:
+        """The document without the events of other sections and starts."""
 
         def kept(items: Sequence[P]) -> list[P]:
-            return [item for item in items if item.applies(method, start)]
+            return [item for item in items if item.applies(section, start)]
 
         def one(item: P | None) -> P | None:
-            return item if item is not None and item.applies(method, start) else None
+            return item if item is not None and item.applies(section, start) else None
 
         return self.model_copy(
             update={
@@ -338,13 +342,17 @@ class Truth(StrictModel):
             }
         )
 
-    def step_law(self, method: str) -> dict[int, float] | Affine:
-        """Step times that hold for a method."""
-        own = self.variant(method).step_ms
+    def step_law(self, section: str) -> dict[int, float] | Affine:
+        """Step times that hold for a section."""
+        own = self.variant(section).step_ms
         return self.step_ms if own is None else own
 
 
 Variant.model_rebuild()
+
+
+def _method(section: str) -> str:
+    return section.split(":", maxsplit=1)[0]
 
 
 def parse_truth(source: str) -> Truth:
