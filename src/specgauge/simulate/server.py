@@ -67,7 +67,9 @@ class Server:
             return 2
         # Bound before loading and listening only after it, as vLLM does: a port in use shows at
         # once, and clients are refused until the model is there.
-        listener = socket.socket()
+        # Named as TCP: asyncio turns Nagle's delay off only for sockets that say so, and with it
+        # a kept-alive connection would hold chunks back for 40 ms.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((self._arguments.host, self._arguments.port))
