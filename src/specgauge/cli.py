@@ -1,11 +1,11 @@
-"""The verbs: run, analyze, report, list, validate-config.  No logic of its own."""
+"""The verbs: run, watch, report, list, … .  No logic of its own."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -66,6 +66,13 @@ def _model_option(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--new", "fresh", is_flag=True, help="Start a new run even if one could go on.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port for the server.")
 @click.option("--strict", is_flag=True, help="Exit with 6 if a cell is SUSPECT.")
+@click.option(
+    "--runtime",
+    type=click.Choice(["process", "compose", "auto"]),
+    default="process",
+    show_default=True,
+    help="Servers as processes here, or in containers; auto: containers if they are ready.",
+)
 def run(
     experiment: str,
     variants: tuple[str, ...],
@@ -74,6 +81,7 @@ def run(
     fresh: bool,
     port: int | None,
     strict: bool,
+    runtime: Literal["process", "compose", "auto"],
 ) -> int:
     """Serve the variants one after the other, load them, then report.
 
@@ -86,7 +94,18 @@ def run(
     project = find_project()
     resolved = _resolve(project, experiment, variants, model, port)
     names = resolved.experiment.variants if "all" in variants else list(variants)
-    outcome = execute(resolved, project, Request(list(names), run_id, fresh), console)
+    request = Request(list(names), run_id, fresh)
+    if runtime != "process":
+        from specgauge.stack.choose import choose
+        from specgauge.stack.up import StackRun
+
+        stack, reason = choose(runtime, project.root, resolved.model)
+        way = "process" if stack is None else "compose"
+        console.print(f"runtime: {way} ({reason})", markup=False, highlight=False, soft_wrap=True)
+        if stack is not None:
+            words = (experiment, model)
+            return StackRun(stack, resolved, project, request, words, console).measure(strict)
+    outcome = execute(resolved, project, request, console)
     code: int = ExitCode.MEASURED
     if any(outcome.paths.folder.glob("*/start-*/*/repeat-*/cell.json")):
         code = _report(outcome.paths, strict)
@@ -155,6 +174,43 @@ def analyze(run: str | None, strict: bool) -> int:
     console.print(headline(summary))
     console.print(f"Summary: {paths.summary}", highlight=False, soft_wrap=True)
     return int(exit_code(summary, strict))
+
+
+@main.command()
+@click.option("--prometheus", "url", help="URL of a Prometheus, instead of looking for one.")
+@click.option("--seconds", type=float, help="End by itself after this time.")
+def watch(url: str | None, seconds: float | None) -> int:
+    """Show the live figures of the run that goes on, in either way, until Ctrl-C."""
+    from specgauge.watch.command import source_for
+    from specgauge.watch.command import watch as show
+
+    show(source_for(find_project(), url), console, seconds)
+    return ExitCode.MEASURED
+
+
+@main.command()
+@click.argument("bus_id", required=False)
+@click.option("--uuid", help="A MIG instance's UUID, instead of a bus ID.")
+def pin(bus_id: str | None, uuid: str | None) -> int:
+    """Choose the GPU at PCI bus ID BUS_ID for the Compose stack (into .env)."""
+    from specgauge.stack.pin import pin as write_pin
+
+    line = write_pin(find_project().root, bus_id, uuid)
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    return ExitCode.MEASURED
+
+
+@main.command()
+def doctor() -> int:
+    """Say whether this machine is fit for the Compose stack, and what to do where it is not."""
+    from specgauge.stack.doctor import examine
+
+    worst = ExitCode.MEASURED
+    for finding in examine(find_project().root):
+        mark, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("·", "")}[finding.ok]
+        console.print(f"{mark} {finding.text}", style=style, markup=False, soft_wrap=True)
+        worst = ExitCode.ENVIRONMENT if finding.ok is False else worst
+    return worst
 
 
 @main.command("list")
