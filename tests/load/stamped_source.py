@@ -87,7 +87,8 @@ class Source:
             return False
         writer.write(HEAD)
         for i in range(n):
-            await asyncio.sleep(body.get("tick", 0.01))
+            tick = body.get("tick", 0.01)
+            await asyncio.sleep(tick - time.monotonic() % tick if body.get("aligned") else tick)
             stamps.append(time.monotonic())
             writer.write(chunk(event(token(i, finish="length" if i == n - 1 else None))))
             if i == 1 and do != "ok":
@@ -107,6 +108,8 @@ class Source:
         if do == "broken":
             writer.write(chunk(event('{"choices": [')) + b"0\r\n\r\n")
             return True
+        if do == "misframed":
+            writer.write(chunk(event(token(2))) + b"xyz\r\n")
         if do == "reset":
             linger = struct.pack("ii", 1, 0)
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

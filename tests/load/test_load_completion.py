@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from specgauge.load.completion import rows
 from specgauge.load.exchange import Exchange
 from specgauge.load.plan import PlannedRequest
 from specgauge.load.response import Response
+from specgauge.record.schema import CHUNKS, REQUESTS
 
 OFFSET = 10**18
 SEND = 5 * 10**9
@@ -167,6 +169,13 @@ def test_what_still_ran_is_cut_with_its_chunks():
     assert request["t_done"] is None
 
 
+KEYS = st.sampled_from(
+    [
+        *("choices", "usage", "error", "text", "token_ids", "finish_reason", "stop_reason"),
+        *("prompt_tokens", "completion_tokens", "prompt_tokens_details", "cached_tokens"),
+    ]
+)
+
 WIRE = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in STREAM)
@@ -187,3 +196,25 @@ def test_the_wire_cut_anywhere_gives_the_same_body(cuts):
     assert b"".join(made.body) == b"".join(STREAM)
     assert made.length == len(b"".join(STREAM))
     assert made.events >= len(STREAM)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(), inner),
+    max_leaves=12,
+)
+
+
+@given(st.lists(st.dictionaries(KEYS, json_values), max_size=4), st.binary(max_size=30))
+def test_whatever_a_server_sends_becomes_a_row(values, rubbish):
+    """No event, however odd, may cost the records of the others."""
+    pieces = [*STREAM[:2], *(event(value) for value in values), rubbish, STREAM[2]]
+    request, chunks = rows(exchange(pieces), OFFSET, 0.0)
+    assert pa.Table.from_pylist([request], schema=REQUESTS).num_rows == 1
+    assert pa.Table.from_pylist(chunks, schema=CHUNKS).num_rows == len(chunks) >= 1
+
+
+def test_half_a_surrogate_pair_can_be_written():
+    body = b'{"choices": [{"text": "a\\ud83d", "token_ids": [1], "finish_reason": "\\ud83d"}]}'
+    request, _chunks = rows(exchange([event(body), event(b"[DONE]")]), OFFSET, 0.0)
+    assert (request["state"], request["text"], request["finish_reason"]) == ("ok", "a?", "?")

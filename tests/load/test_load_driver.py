@@ -42,6 +42,7 @@ FAULTS = {
     "closed": "the server closed the connection before any response",
     "cut": "the server closed the connection in the middle of the response",
     "error": "engine died",
+    "misframed": "malformed HTTP response",
     "undone": "the stream ended without [DONE]",
     "broken": "malformed event",
     "reset": "the connection broke in the middle of the response: Connection reset by peer",
@@ -51,7 +52,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_each_fault_fails_its_request_alone(source, make_plan, drive, concurrency):
-    """Every second request is good; each is sent once, in the planned order."""
+    """Every second request is good; each is sent once, whatever became of the others."""
     script = {str(2 * k): fault for k, fault in enumerate(FAULTS)}
     n = 2 * len(FAULTS)
     plan = make_plan(
@@ -67,8 +68,10 @@ def test_each_fault_fails_its_request_alone(source, make_plan, drive, concurrenc
             assert row["state"] == "failed"
             assert FAULTS[fault] in row["error"]
             assert "\n" not in row["error"]
-    log = source.end()["log"]
-    assert [entry["body"]["seed"] for entry in log] == list(range(n))
+    seeds = [entry["body"]["seed"] for entry in source.end()["log"]]
+    assert sorted(seeds) == list(range(n))
+    if concurrency == 1:  # else one that has to connect again may be overtaken
+        assert seeds == list(range(n))
     assert client["fault"] is None
 
 

@@ -111,3 +111,21 @@ def test_the_last_row_at_or_before_a_time_is_the_value_then(values):
                 row["value"] for row in rows if row["labels"] == f'{{"k":"{k}"}}' and row["t"] <= t
             ]
             assert before[-1] == value
+
+
+@pytest.mark.skipif(not CAPTURED, reason=f"no captured scrapes at {SAMPLES}")
+def test_two_captured_scrapes_in_a_row_give_the_same_series_as_each_alone():
+    """Parsing only what changed loses nothing: the state after both is the second one's."""
+    first, second = (
+        next(p for p in CAPTURED if p.parent.name == "eagle3" and p.name.endswith(name))
+        for name in ("c1.txt", "c16.txt")
+    )
+    table = changes([scrape(1.0, first.read_text()), scrape(2.0, second.read_text())])
+    state = {(row["name"], row["labels"]): row["value"] for row in table.to_pylist()}
+    del state[SCRAPE_SERIES, "{}"]
+    expected = {**as_state(first.read_text()), **as_state(second.read_text())}
+    assert {key: repr(value) for key, value in state.items()} == expected
+
+
+def as_state(text):
+    return {(name, labels): repr(value) for name, labels, value in samples(text)}

@@ -15,6 +15,8 @@ _STRAY_NS = 1_000_000
 """A kernel time later than user space's, or earlier than the send, by more than this is not used:
 the epoch clock was set in between."""
 
+_MOST = (1 << 15) - 1
+
 
 class StreamError(Exception):
     """What the stream holds is not a whole, good completion; the text says why in one line."""
@@ -41,6 +43,15 @@ class Chunk:
     token_ids: list[int]
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What the server counted; null where it does not say."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
 @dataclass
 class Completion:
     """What the events of a stream say."""
@@ -49,7 +60,7 @@ class Completion:
     text: list[str] = field(default_factory=list)
     finish_reason: str | None = None
     stop_reason: str | None = None
-    usage: dict[str, Any] = field(default_factory=dict)
+    usage: Usage = Usage()
     finished: bool = False
     """``[DONE]`` has come."""
     without_ids: bool = False
@@ -95,10 +106,10 @@ def read(exchange: Exchange, offset_ns: int, into: Completion) -> None:
 def _json_object(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
-    except ValueError as error:
-        raise StreamError(f"malformed event: {_line(data)}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise StreamError(f"malformed event: {_text(data)}: {error}") from error
     if not isinstance(value, dict):
-        raise StreamError(f"malformed event: not an object: {_line(data)}")
+        raise StreamError(f"malformed event: not an object: {_text(data)}")
     return value
 
 
@@ -106,37 +117,71 @@ def _take(event: dict[str, Any], stamp: Stamp, into: Completion) -> None:
     """Add one event's content."""
     if event.get("error") is not None:
         raise StreamError(f"the server reported an error in the stream: {error_text(event)}")
-    if usage := event.get("usage"):
-        into.usage = usage
-    try:
-        for choice in event.get("choices") or []:
-            token_ids = [int(token) for token in choice.get("token_ids") or []]
-            text = choice.get("text") or ""
-            into.without_ids |= bool(text) and choice.get("token_ids") is None
-            into.text.append(text)
-            if token_ids:
-                into.chunks.append(Chunk(stamp, token_ids))
-            into.finish_reason = choice.get("finish_reason") or into.finish_reason
-            if choice.get("stop_reason") is not None:
-                into.stop_reason = str(choice["stop_reason"])
-    except (AttributeError, TypeError, ValueError) as error:
-        raise StreamError(f"malformed event: {error}") from error
+    if event.get("usage") is not None:
+        into.usage = _usage(event["usage"])
+    for choice in _expect(event.get("choices") or [], list, "choices"):
+        _expect(choice, dict, "a choice")
+        text = _expect(choice.get("text") or "", str, "text")
+        into.text.append(text)
+        into.without_ids |= bool(text) and choice.get("token_ids") is None
+        token_ids = _expect(choice.get("token_ids") or [], list, "token_ids")
+        if token_ids:
+            into.chunks.append(Chunk(stamp, [_count(token, "a token id") for token in token_ids]))
+        for name in ("finish_reason", "stop_reason"):
+            if choice.get(name) is not None:
+                setattr(into, name, _clean(str(choice[name])))
+
+
+def _usage(value: Any) -> Usage:
+    usage = _expect(value, dict, "usage")
+    details = _expect(usage.get("prompt_tokens_details") or {}, dict, "prompt_tokens_details")
+    return Usage(
+        *(
+            None if part.get(name) is None else _count(part[name], name)
+            for part, name in (
+                (usage, "prompt_tokens"),
+                (usage, "completion_tokens"),
+                (details, "cached_tokens"),
+            )
+        )
+    )
+
+
+def _expect(value: Any, kind: type, what: str) -> Any:
+    if not isinstance(value, kind):
+        raise StreamError(f"malformed event: {what} is {_line(repr(value), 60)}")
+    return value
+
+
+def _count(value: Any, what: str) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 31:
+        raise StreamError(f"malformed event: {what} is {_line(repr(value), 60)}")
+    return value
+
+
+def _clean(text: str) -> str:
+    """Text that UTF-8 can hold: half a surrogate pair becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def error_text(value: Any) -> str:
     """The message in an error body such as vLLM's ``{"error": {"message": …}}``, as one line."""
     inner = value.get("error", value) if isinstance(value, dict) else value
     message = inner.get("message", inner) if isinstance(inner, dict) else inner
-    return _line(str(message).encode())
+    return _line(str(message))
 
 
-def _line(data: bytes, limit: int = 300) -> str:
-    text = " ".join(data.decode("utf-8", "replace").split())
+def _text(data: bytes) -> str:
+    return _line(data.decode("utf-8", "replace"), 100)
+
+
+def _line(text: str, limit: int = 300) -> str:
+    text = " ".join(_clean(text).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _http_failure(exchange: Exchange) -> str:
-    body = b"".join(exchange.body)
+    body = b"".join(exchange.body).decode("utf-8", "replace")
     try:
         reason = error_text(json.loads(body))
     except ValueError:
@@ -176,7 +221,6 @@ def _request_row(
 ) -> dict[str, Any]:
     request, usage, chunks = exchange.request, completion.usage, completion.chunks
     first, last = (chunks[0].stamp, chunks[-1].stamp) if chunks else (None, None)
-    details = usage.get("prompt_tokens_details") or {}
     return {
         "index": request.index,
         "prompt_id": request.prompt_id,
@@ -196,9 +240,9 @@ def _request_row(
         "t_last_user": _seconds(last.user if last else None),
         "t_done": _seconds(exchange.done),
         "prompt_tokens": len(request.token_ids),
-        "usage_prompt_tokens": usage.get("prompt_tokens"),
-        "usage_completion_tokens": usage.get("completion_tokens"),
-        "cached_tokens": details.get("cached_tokens"),
+        "usage_prompt_tokens": usage.prompt_tokens,
+        "usage_completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
         "output_tokens": sum(len(chunk.token_ids) for chunk in chunks),
         "max_tokens": request.max_tokens,
         "chunks": len(chunks),
@@ -206,7 +250,7 @@ def _request_row(
         "stop_reason": completion.stop_reason,
         "seed": request.seed,
         "temperature": temperature,
-        "text": "".join(completion.text),
+        "text": _clean("".join(completion.text)),
     }
 
 
@@ -222,7 +266,7 @@ def _chunk_rows(index: int, chunks: list[Chunk]) -> list[dict[str, Any]]:
             "kernel": chunk.stamp.kernel,
             "tokens": len(chunk.token_ids),
             "token_ids": chunk.token_ids,
-            "shared_read": under[chunk.stamp.t],
+            "shared_read": min(under[chunk.stamp.t], _MOST),
         }
         for seq, chunk in enumerate(chunks)
     ]

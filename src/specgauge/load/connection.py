@@ -120,8 +120,10 @@ class Connection:
             user = time.monotonic_ns()
             if not data:
                 return False
-            feed(data)
-            exchange.reads.append((exchange.length, user, _stamp(ancillary)))
+            try:
+                feed(data)
+            finally:  # also what came before a fault has its time
+                exchange.reads.append((exchange.length, user, _stamp(ancillary)))
             waiting -= len(data)
             if waiting <= 0 or response.complete:
                 return True

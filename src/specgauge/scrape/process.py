@@ -8,8 +8,8 @@ from pathlib import Path
 
 from specgauge.errors import EnvironmentFault
 
-STOP_LIMIT_S = 60.0
-"""To parse and write: a thousand scrapes take a few seconds."""
+STOP_LIMIT_S = 120.0
+"""To parse and write: an hour of scrapes takes half a minute."""
 
 
 class Scraper:

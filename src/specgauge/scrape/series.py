@@ -27,20 +27,26 @@ class Scrape:
 def changes(scrapes: Iterable[Scrape]) -> pa.Table:
     """A row when a series is first seen and whenever its value differs from its last row.
 
-    A scrape that cannot be parsed (cut off, or not metrics at all) counts for nothing but its
-    ``SCRAPE_SERIES`` row.  NaN is equal to itself here.
+    Only lines that the scrape before did not have are parsed: most of a scrape's thousand lines
+    stay the same.  A scrape that cannot be parsed (cut off, or not metrics at all) counts for
+    nothing but its ``SCRAPE_SERIES`` row.  NaN is equal to itself here.
     """
     rows: list[tuple[float, str, str, float]] = []
     last: dict[tuple[str, str], float] = {}
-    previous: str | None = None
+    before: set[str] = set()
     for scrape in scrapes:
-        text = scrape.text()
-        for name, labels, value in [] if text == previous else _parsed(text):
-            before = last.get((name, labels))
-            if before is None or not _same(before, value):
+        lines = scrape.text().split("\n")
+        try:
+            found = list(samples(_text_of(line for line in lines if line not in before)))
+        except ValueError:
+            found = []
+        else:
+            before = set(lines)
+        for name, labels, value in found:
+            known = last.get((name, labels))
+            if known is None or not _same(known, value):
                 last[name, labels] = value
                 rows.append((scrape.t, name, labels, value))
-        previous = text
         rows.append((scrape.t, SCRAPE_SERIES, "{}", scrape.seconds))
     columns = list(zip(*rows, strict=True)) or [()] * len(METRICS)
     return pa.Table.from_arrays(
@@ -49,12 +55,9 @@ def changes(scrapes: Iterable[Scrape]) -> pa.Table:
     )
 
 
+def _text_of(lines: Iterable[str]) -> str:
+    return "".join(f"{line}\n" for line in lines if not line.startswith("#"))
+
+
 def _same(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
-
-
-def _parsed(text: str) -> list[tuple[str, str, float]]:
-    try:
-        return list(samples(text))
-    except ValueError:
-        return []
