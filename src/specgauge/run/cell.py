@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specgauge.config.experiment import Experiment
-from specgauge.load.cell import run_load
+from specgauge.load.cell import LoadInterrupted, run_load
 from specgauge.load.clock import epoch_offset_ns
 from specgauge.load.plan import CellPlan, LoadProgress, LoadResult
 from specgauge.record.atomic import write_json
@@ -49,8 +49,8 @@ def measure(
     load_before = host_load()
     began = time.monotonic()
 
-    def document(result: LoadResult | None, error: str | None) -> CellDocument:
-        complete = result is not None and not result.stopped and error is None
+    def document(result: LoadResult, error: str | None) -> CellDocument:
+        complete = not result.stopped and error is None
         load_after = host_load()
         facts = {f"{name}_before": value for name, value in load_before.items()}
         facts |= {f"{name}_after": value for name, value in load_after.items()}
@@ -65,12 +65,12 @@ def measure(
             error=error,
             planned_requests=len(plan.requests),
             t_begin=began,
-            t_go=result.t_go if result else None,
-            t_end=result.t_end if result else time.monotonic(),
+            t_go=result.t_go,
+            t_end=result.t_end,
             clock=ClockOffset(begin=before, end=epoch_offset_ns() / 1e9),
-            clients=result.clients if result else [],
-            locust_version=result.locust_version if result else None,
-            locust_exit_code=result.exit_code if result else None,
+            clients=result.clients,
+            locust_version=result.locust_version,
+            locust_exit_code=result.exit_code,
             output_tokens=max(request.max_tokens for request in plan.requests),
             ignore_eos=plan.ignore_eos,
             temperature=plan.temperature,
@@ -81,8 +81,8 @@ def measure(
 
     try:
         result = run_load(plan, paths, on_progress=on_progress, should_stop=should_stop)
-    except KeyboardInterrupt:
-        write_json(paths.cell, document(None, "interrupted").model_dump(mode="json"))
+    except LoadInterrupted as stop:
+        write_json(paths.cell, document(stop.result, "interrupted").model_dump(mode="json"))
         raise
     cell = document(result, result.error)
     if cell.state == "complete":
