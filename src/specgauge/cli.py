@@ -200,6 +200,18 @@ def pin(bus_id: str | None, uuid: str | None) -> int:
     return ExitCode.MEASURED
 
 
+@main.command(hidden=True)
+@click.option("--experiment", "-e", default="quick")
+@_model_option
+def fetches(experiment: str, model: str | None) -> int:
+    """Print the words that the stack's ``fetch`` container needs for EXPERIMENT."""
+    from specgauge.stack.fetches import words
+
+    project = find_project()
+    click.echo(" ".join(words(_resolve(project, experiment, ("all",), model, None), project)))
+    return ExitCode.MEASURED
+
+
 @main.command()
 def doctor() -> int:
     """Say whether this machine is fit for the Compose stack, and what to do where it is not."""

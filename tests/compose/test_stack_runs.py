@@ -69,7 +69,7 @@ def test_bad_verdict_fails_up_and_analysis_gives_the_exact_code(stack: Stack) ->
     stack.experiment({"faults": [{"every": 2, "kind": "usage", "usage_error": 3}]})
 
     done = stack.up("ngram")
-    again = stack.compose("run", "--rm", "analysis")
+    again = stack.compose("run", "--rm", "--no-deps", "analysis")
 
     assert done.returncode == 1, done.stdout
     assert again.returncode == 3, again.stdout
@@ -195,7 +195,7 @@ def test_slow_release_is_waited_for(stack: Stack) -> None:
     done = stack.up("ngram")
 
     assert done.returncode == 0, done.stdout
-    assert "the GPU is in use" in done.stdout
+    assert "waiting: the GPU is in use" in done.stdout
 
 
 def test_another_gpu_than_the_pinned_one_is_refused(stack: Stack) -> None:

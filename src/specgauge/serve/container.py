@@ -48,6 +48,7 @@ class Keeper:
         self._env = env
         self._term = False
         self._client_seen = False
+        self._waits_for = ""
         self._ok = True
 
     def run(self) -> int:
@@ -112,6 +113,9 @@ class Keeper:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _hold_on(self, order: dict[str, Any], why: str, unwanted: Callable[[], bool]) -> bool:
+        if self._waits_for != order["id"]:
+            self._waits_for = order["id"]
+            say(f"waiting: {why}")
         self._control.wait_for(order["id"], why)
         return not unwanted()
 
