@@ -147,3 +147,12 @@ def test_a_folder_that_is_something_else_is_not_removed(root, fake):
     with pytest.raises(EnvironmentFault, match="move it away"):
         ensure(root, fake)
     assert (root / ".venv-vllm" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(("name", "noted"), [("plain", False), ("two words", True)])
+def test_a_path_that_ld_preload_cannot_hold_is_pointed_out(root, fake, name, noted):
+    moved = root / name
+    shutil.copytree(root / "requirements", moved / "requirements")
+    said = []
+    environment.ensure(moved, said.append, fake)
+    assert any("cannot be preloaded" in text for text in said) == noted

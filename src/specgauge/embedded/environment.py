@@ -94,6 +94,12 @@ def is_ready(folder: Path, pins: Pins) -> bool:
 def _make(folder: Path, pins: Pins, say: Say, run: Run) -> None:
     _check_machine(folder)
     (folder / STAMP).unlink(missing_ok=True)
+    if any(character in str(folder) for character in " \t:"):
+        # LD_PRELOAD, which vLLM uses for its OpenMP library, cannot hold such a path.
+        say(
+            f"  note: {folder.parent} has a space or colon in its path: vLLM works, but says "
+            "'cannot be preloaded' and may use one core only"
+        )
     say(f"making {folder} with Python {platform.python_version()}: vLLM for the CPU, once")
     try:
         run([sys.executable, "-m", "venv", "--clear", folder], "making the environment", say)
