@@ -7,9 +7,21 @@ from functools import cached_property
 
 import pandas as pd
 
-from specgauge.analyze import latency, steps, throughput
+from specgauge.analyze import (
+    confirmation,
+    freezes,
+    latency,
+    prefill,
+    prefix_cache,
+    steps,
+    throughput,
+)
 from specgauge.analyze.acceptance import Drafting, drafting
+from specgauge.analyze.confirmation import Confirmation
 from specgauge.analyze.counters import Counters, Window
+from specgauge.analyze.freezes import Freeze
+from specgauge.analyze.log import lines
+from specgauge.analyze.log.lines import JitLine
 from specgauge.analyze.log.traits import EngineTraits
 from specgauge.analyze.records import (
     CellRecord,
@@ -19,6 +31,9 @@ from specgauge.analyze.records import (
     VariantSetup,
 )
 
+JIT_LATE_S = 0.1
+"""A line is stamped when it arrives: up to this long after the step's chunk."""
+
 
 @dataclass(frozen=True)
 class StartContext:
@@ -27,6 +42,11 @@ class StartContext:
     record: StartRecord
     counters: Counters
     traits: EngineTraits
+
+    @cached_property
+    def jit_lines(self) -> list[JitLine]:
+        """Compiles that the log reports, in time order."""
+        return lines.all_jit(self.record.log)
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,8 @@ class CellContext:
     """Traits of a baseline start to compare with; None for the baseline itself or without one."""
     first_measured: bool = False
     """It is the first measured cell of its start."""
+    pool: tuple[prefill.Sample, ...] = ()
+    """Prefill samples of the whole run; without any, the cell's own."""
 
     @property
     def variant(self) -> VariantSetup:
@@ -102,3 +124,52 @@ class CellContext:
     def since_begin(self, t: float | None) -> float | None:
         """``t`` as seconds after the cell's first send."""
         return None if t is None or self.span is None else t - self.span.t0
+
+    @cached_property
+    def hit_rate(self) -> float | None:
+        """Share of its prompt tokens that the prefix cache had."""
+        return prefix_cache.hit_rate(self.start.counters, self.window) if self.window else None
+
+    @cached_property
+    def uncached_tokens(self) -> float | None:
+        """Prompt tokens that the server had to read, by its counters."""
+        if self.window is None or self.hit_rate is None:
+            return None
+        queries = self.start.counters.delta("vllm:prefix_cache_queries_total", self.window)
+        return None if queries is None else queries * (1 - self.hit_rate)
+
+    @cached_property
+    def freezes(self) -> list[Freeze]:
+        """Spans in which the engine stood still."""
+        pool = self.pool or prefill.samples(self.requests, self.chunks, self.hit_rate)
+        return freezes.find(self.requests, self.chunks, self.hit_rate, pool)
+
+    def jit_lines_in(self, freeze: Freeze) -> list[JitLine]:
+        """Compile lines inside a freeze: they are written after the compile, before the chunk."""
+        silence = freeze.silence
+        return [x for x in self.start.jit_lines if silence.t0 <= x.t <= silence.t1 + JIT_LATE_S]
+
+    @cached_property
+    def repeat(self) -> CellContext | None:
+        """The complete repeat that was to confirm its freezes."""
+        found = self.start.record.confirmation_of(self.cell)
+        if found is None or found.document is None or found.document.state != "complete":
+            return None
+        if not len(found.requests) or (found.requests["state"] != "ok").any():
+            return None
+        return CellContext(found, self.start, self.setup, self.baseline, False, self.pool)
+
+    @cached_property
+    def confirmation(self) -> Confirmation | None:
+        """What the repeat says; None without a freeze or a repeat."""
+        repeat = self.repeat
+        if not self.freezes or repeat is None:
+            return None
+        documents = (self.cell.document, repeat.cell.document)
+        alike = confirmation.prefill_agrees(
+            self.uncached_tokens,
+            repeat.uncached_tokens,
+            len(self.requests),
+            all(d is not None and d.prefix_cache_was_reset for d in documents),
+        )
+        return confirmation.judge(self.freezes, repeat.freezes, alike)

@@ -136,7 +136,10 @@ class Derived(Part):
     frozen_s: float
     output_tok_s: float | None
     from_: str = Field(alias="from")
+    """``chunks`` (measured between them), ``confirming repeat`` or ``prefill rate``."""
     verdict: Verdict
+    confirmation: str | None = None
+    """``CONFIRMED ONE-OFF``, ``NEW STALL``, ``RECURS``, ``UNCONFIRMED``; null: not repeated."""
 
 
 class Cell(Part):

@@ -117,6 +117,13 @@ class StartRecord:
     """Warm-up batches, in time order; never measured cells."""
     first_call: CellRecord | None = None
     """Without a warm-up: the start's first request, sent once more after its last cell."""
+    confirmations: tuple[CellRecord, ...] = ()
+    """Repeats of frozen cells, under the frozen cell's load and repeat."""
+
+    def confirmation_of(self, cell: CellRecord) -> CellRecord | None:
+        """The repeat that was to confirm the freezes of ``cell``."""
+        wanted = (cell.load, cell.repeat)
+        return next((c for c in self.confirmations if (c.load, c.repeat) == wanted), None)
 
     @property
     def partial(self) -> bool:

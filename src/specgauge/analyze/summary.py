@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from specgauge.analyze import figures, speedup, validity
+from specgauge.analyze import figures, prefill, prefix_cache, speedup, validity
 from specgauge.analyze.context import CellContext, StartContext
 from specgauge.analyze.counters import Counters
+from specgauge.analyze.derived import derive
 from specgauge.analyze.document import (
     Cell,
     LoadFacts,
@@ -39,10 +40,11 @@ def summarise(run: RunRecord) -> Summary:
     cells: list[Cell] = []
     latencies: dict[speedup.CellKey, pd.DataFrame] = {}
     counting = _counting(run)
+    pool = _prefill(starts)
     for start in starts:
         traits_to_compare = None if start.record.variant == setup.baseline else reference
         for position, record in enumerate(start.record.cells):
-            context = CellContext(record, start, setup, traits_to_compare, position == 0)
+            context = CellContext(record, start, setup, traits_to_compare, position == 0, pool)
             cell = _cell(context, counting)
             cells.append(cell)
             latencies[speedup.key(cell)] = context.latencies
@@ -104,6 +106,18 @@ def _context(start: StartRecord) -> StartContext:
     return StartContext(start, Counters(start.metrics), traits.read(start.log))
 
 
+def _prefill(starts: list[StartContext]) -> tuple[prefill.Sample, ...]:
+    """Prefill samples of every cell of the run, warm-ups too: the target reads for all alike."""
+    found: list[prefill.Sample] = []
+    for start in starts:
+        for cell in (*start.record.warmup, *start.record.cells):
+            document = cell.document
+            window = start.counters.window(document.t_begin, document.t_end) if document else None
+            hits = prefix_cache.hit_rate(start.counters, window) if window else None
+            found += prefill.samples(cell.requests, cell.chunks, hits)
+    return tuple(found)
+
+
 def _baseline_traits(starts: list[StartContext], baseline: str) -> EngineTraits | None:
     """Of the first complete start of the baseline, else of its first."""
     mine = [s for s in starts if s.record.variant == baseline]
@@ -151,6 +165,7 @@ def _cell(context: CellContext, counting: Mapping[tuple[str, int, str], int]) ->
         verdict=verdict,
         reasons=reasons,
         observed=figures.observe(context),
+        derived=derive(context, reasons),
     )
 
 

@@ -92,6 +92,8 @@ class Experiment(StrictModel):
     warmup: Warmup | None = None
     prefix_cache: Literal["keep", "reset"] = "keep"
     """``reset`` empties the prefix cache before each cell (vLLM's dev mode, loopback only)."""
+    confirm: bool = True
+    """Repeat a cell that stood still, on the same server after its last cell."""
     compile_cache: Literal["shared", "per-variant", "fresh"] = "shared"
     server: Server = Server()
     slo: Slo | None = None

@@ -12,8 +12,16 @@ WARMUP = "warmup"
 FIRST_CALL = "first-call"
 """Load name of a start without warm-up: its very first request repeated after the last cell."""
 
-UNMEASURED = frozenset({WARMUP, FIRST_CALL})
-"""Load names that are not cells of the experiment."""
+CONFIRM = "confirm-"
+"""Load name, followed by a frozen cell's, of that cell's repeat on the same server."""
+
+PREFILL = "prefill"
+"""Load name of the prompts read before such a repeat, to put the prefix cache back."""
+
+
+def is_measured(load: str) -> bool:
+    """Whether ``load`` names cells of the experiment."""
+    return load not in (WARMUP, FIRST_CALL, PREFILL) and not load.startswith(CONFIRM)
 
 
 @dataclass(frozen=True)

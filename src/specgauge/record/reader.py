@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -25,7 +26,15 @@ from specgauge.analyze.records import (
 )
 from specgauge.errors import UsageError
 from specgauge.record.documents import CellDocument, Document, Launch, Outcome
-from specgauge.record.layout import FIRST_CALL, UNMEASURED, WARMUP, CellPaths, RunPaths, StartPaths
+from specgauge.record.layout import (
+    CONFIRM,
+    FIRST_CALL,
+    WARMUP,
+    CellPaths,
+    RunPaths,
+    StartPaths,
+    is_measured,
+)
 from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, RESULTS_SCHEMA
 
 D = TypeVar("D", bound=Document)
@@ -120,7 +129,7 @@ def _load(value: dict[str, Any]) -> LoadSetup:
 
 def _start(variant: str, k: int, paths: StartPaths) -> StartRecord:
     launch = _document(Launch, paths.launch)
-    cells = [_cell(variant, k, load, r, at) for load, r, at in paths.cells()]
+    cells = [read_cell(variant, k, load, r, at) for load, r, at in paths.cells()]
     cells.sort(key=lambda c: (c.document is None, c.document.t_begin if c.document else 0.0))
     return StartRecord(
         variant=variant,
@@ -129,13 +138,23 @@ def _start(variant: str, k: int, paths: StartPaths) -> StartRecord:
         outcome=_document(Outcome, paths.outcome),
         log=read_log(paths.server_log, launch.clock_offset if launch else 0.0),
         metrics=_frame(paths.metrics, METRICS),
-        cells=tuple(c for c in cells if c.load not in UNMEASURED),
+        cells=tuple(c for c in cells if is_measured(c.load)),
         warmup=tuple(c for c in cells if c.load == WARMUP),
         first_call=next((c for c in cells if c.load == FIRST_CALL), None),
+        confirmations=tuple(
+            replace(c, load=c.load.removeprefix(CONFIRM))
+            for c in cells
+            if c.load.startswith(CONFIRM)
+        ),
     )
 
 
-def _cell(variant: str, k: int, load: str, repeat: int, paths: CellPaths) -> CellRecord:
+def read_cell(variant: str, k: int, load: str, repeat: int, paths: CellPaths) -> CellRecord:
+    """One cell; empty tables where its files are missing.
+
+    Raises:
+        UsageError: a file of it is damaged.
+    """
     return CellRecord(
         variant=variant,
         start=k,

@@ -90,8 +90,10 @@ def build(
     if speculative is not None:
         argv += ["--speculative-config", json.dumps(speculative)]
     env = {**resolved.model.server_env, **server.env, **variant.server_env}
-    if experiment.prefix_cache == "reset":
-        env["VLLM_SERVER_DEV_MODE"] = "1"
+    # A confirming repeat puts the prefix cache back; only a server that nobody else reaches is
+    # given the means for that alone.
+    if experiment.prefix_cache == "reset" or (experiment.confirm and _is_loopback(server.host)):
+        env.setdefault("VLLM_SERVER_DEV_MODE", "1")
     caches: list[str] = []
     if cache is not None:
         for name, folder in _CACHE_VARIABLES.items():
@@ -100,6 +102,10 @@ def build(
     else:
         caches = runtime.usual_caches(env)
     return Command(argv, env, caches, speculative)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def compile_cache(

@@ -18,7 +18,7 @@ from specgauge.config.resolve import Resolved
 from specgauge.errors import EnvironmentFault
 from specgauge.plan import StartPlan, starts
 from specgauge.record.documents import CellDocument, Launch
-from specgauge.record.layout import UNMEASURED, RunPaths
+from specgauge.record.layout import CONFIRM, PREFILL, RunPaths, is_measured
 from specgauge.record.manifest import (
     Manifest,
     WorkloadFacts,
@@ -35,7 +35,7 @@ from specgauge.run.progress import Durations, Progress, words
 from specgauge.run.runtime import ProcessRuntime, Runtime
 from specgauge.run.start import Start, StartResult, free_start, steps_of
 
-_UNTELLING = frozenset({"variants", "description", "expected_s"})
+_UNTELLING = frozenset({"variants", "description", "expected_s", "confirm"})
 """Keys of an experiment that do not change what a start measures."""
 
 
@@ -253,7 +253,9 @@ def earlier_durations(results: Path, experiment: Experiment) -> Durations:
                 if cell.state != "complete":
                     continue
                 seconds = cell.t_end - cell.t_begin + 1.2
-                if cell.load in UNMEASURED:
+                if cell.load.startswith((CONFIRM, PREFILL)):
+                    continue  # nobody can foretell a freeze
+                if not is_measured(cell.load):
                     folded[cell.load] = folded.get(cell.load, 0.0) + seconds
                 else:
                     durations.add((cell.load,), seconds)

@@ -35,6 +35,15 @@ def warmup_plan(
     return _plan(experiment, load, planned, url, model)
 
 
+def prefill_plan(
+    experiment: Experiment, prompts: list[Tokenized], url: str, model: str
+) -> CellPlan:
+    """``prompts`` one after the other, one output token each: only to be in the prefix cache."""
+    load = Load(concurrency=1, requests=len(prompts))
+    planned = _planned(prompts, [None] * len(prompts), 1, experiment.sampling.seed)
+    return _plan(experiment, load, planned, url, model)
+
+
 def _planned(
     prompts: list[Tokenized],
     schedule: list[float] | list[None],

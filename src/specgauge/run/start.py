@@ -20,15 +20,24 @@ from specgauge.load.plan import CellPlan, LoadProgress
 from specgauge.plan import StartPlan, cells
 from specgauge.record.atomic import write_json, write_parquet
 from specgauge.record.documents import CellDocument, Outcome
-from specgauge.record.layout import FIRST_CALL, UNMEASURED, WARMUP, RunPaths, StartPaths
+from specgauge.record.layout import (
+    CONFIRM,
+    FIRST_CALL,
+    PREFILL,
+    WARMUP,
+    RunPaths,
+    StartPaths,
+    is_measured,
+)
 from specgauge.record.schema import PROMPTS
 from specgauge.run.cell import CellPlace, measure
 from specgauge.run.client import Client
 from specgauge.run.command import Command, build, compile_cache
+from specgauge.run.confirm import Frozen, frozen_cells
 from specgauge.run.interrupts import uninterrupted
 from specgauge.run.observer import Observer
 from specgauge.run.progress import Progress
-from specgauge.run.requests import Tokenized, cell_plan, warmup_plan
+from specgauge.run.requests import Tokenized, cell_plan, prefill_plan, warmup_plan
 from specgauge.run.runtime import Runtime
 from specgauge.scrape.process import Scraper
 from specgauge.serve.protocol import Server, ServerDied, ServerSpec
@@ -179,6 +188,8 @@ class Start:
         if experiment.warmup is None and first is not None:
             with self._step((FIRST_CALL,), "first request once more"):
                 self._repeat_first(prompts[0], first)
+        if experiment.confirm and not self._result.incomplete_cells:
+            self._confirm(prompts)
 
     def _warm_up(self) -> None:
         """The first prompt alone, the same again (what the first call cost), then the batches."""
@@ -208,11 +219,46 @@ class Start:
         )
         self._cell(FIRST_CALL, 0, plan)
 
-    def _cell(self, load: str, repeat: int, plan: CellPlan) -> None:
-        reset = self._experiment.prefix_cache == "reset"
-        if reset:
+    def _confirm(self, prompts: list[Tokenized]) -> None:
+        """Repeat the cells that froze, after all others, so that no measured cell notices.
+
+        A repeat that fails leaves its cell unconfirmed and the start complete.
+        """
+        for cell in frozen_cells(self._run, self._plan.variant, self._k):
+            name = CONFIRM + cell.load
+            title = f"{cell.load} stood still for {cell.seconds:.1f} s: once more"
+            try:
+                with self._step((name,), title):
+                    self._repeat_frozen(cell, prompts)
+            except ServerDied as died:
+                self._progress.note(f"{self.title}: not confirmed: {died}", "yellow")
+                return
+
+    def _repeat_frozen(self, cell: Frozen, prompts: list[Tokenized]) -> None:
+        """Put the prefix cache back as the cell found it, then send its requests again."""
+        experiment, url, model = self._experiment, self._spec.url, self._resolved.model.name
+        slots = cells(experiment)
+        at = next(
+            i for i, s in enumerate(slots) if (s.load.name, s.repeat) == (cell.load, cell.repeat)
+        )
+        reset = False
+        if experiment.prefix_cache == "keep":
+            with contextlib.suppress(EnvironmentFault):  # then the analysis sees another cache
+                self._client.reset_prefix_cache()
+                reset = True
+            before = max((slot.load.requests for slot in slots[:at]), default=0)
+            if reset and before:
+                self._cell(PREFILL, at, prefill_plan(experiment, prompts[:before], url, model))
+        plan = cell_plan(experiment, slots[at].load, prompts, url, model)
+        self._cell(CONFIRM + cell.load, cell.repeat, plan, reset)
+
+    def _cell(self, load: str, repeat: int, plan: CellPlan, was_reset: bool = False) -> None:
+        reset = self._experiment.prefix_cache == "reset" or was_reset
+        if self._experiment.prefix_cache == "reset":
             self._client.reset_prefix_cache()
         total = len(plan.requests)
+        repeats = load.startswith(CONFIRM)
+        counted = is_measured(load) or repeats
 
         def show(seen: LoadProgress) -> None:
             failed = f", {seen.failed} failed" if seen.failed else ""
@@ -227,13 +273,13 @@ class Start:
                 self._paths.cell(load, repeat),
                 self._experiment,
                 reset,
-                0.0 if load in UNMEASURED else self._experiment.settle_s,
+                self._experiment.settle_s if counted else 0.0,
                 show,
                 self._server.death,
             )
         if (death := self._server.death()) is not None:
             raise ServerDied(f"the server ended during {load}: {death}")
-        if cell.state != "complete":
+        if cell.state != "complete" and not repeats and load != PREFILL:
             self._result.incomplete_cells.append(f"{load}: {cell.error}")
 
     def _tokenized(self) -> list[Tokenized]:

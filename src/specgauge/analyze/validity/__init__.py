@@ -16,7 +16,9 @@ from specgauge.analyze.validity import (
     first_call,
     forced_trait,
     foreign_traffic,
+    freeze,
     incomplete,
+    jit,
     monitor_off,
     preempted,
     token_mismatch,
@@ -32,6 +34,7 @@ CELL_CHECKS: tuple[CellCheck, ...] = (
     client_starved.check,
     client_starved.check_clock,
     first_call.check,
+    jit.check,
     preempted.check,
     coalesced.check,
     forced_trait.check,
@@ -41,8 +44,9 @@ CELL_CHECKS: tuple[CellCheck, ...] = (
 
 
 def check_cell(cell: CellContext) -> list[Reason]:
-    """Everything that any check saw in ``cell``, in the registry's order."""
-    return [reason for check in CELL_CHECKS if (reason := check(cell)) is not None]
+    """Everything that any check saw in ``cell``: freezes, then in the registry's order."""
+    others = [reason for check in CELL_CHECKS if (reason := check(cell)) is not None]
+    return [*freeze.check(cell), *others]
 
 
 def verdict(reasons: Iterable[Reason]) -> Verdict:

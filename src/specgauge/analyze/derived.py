@@ -1,0 +1,66 @@
+"""Corrected throughput: output tokens / (duration - frozen), with its source and its verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specgauge.analyze import freezes
+from specgauge.analyze.confirmation import Confirmation
+from specgauge.analyze.context import CellContext
+from specgauge.analyze.document import Derived, Reason, Verdict
+from specgauge.analyze.freezes import Freeze
+
+FREEZE = "FREEZE"
+
+
+@dataclass(frozen=True)
+class Size:
+    """Frozen seconds and where they were taken from."""
+
+    seconds: float
+    source: str
+
+
+def size(freeze: Freeze, cell: CellContext) -> Size:
+    """Of one freeze.
+
+    Between chunks it is measured.  Before any token it is TTFT: then its size is its silence less
+    the same silence in a repeat that did not stand still there, else less an estimate.
+    """
+    if freeze.silence.decoding:
+        return Size(freeze.seconds, "chunks")
+    repeat, said = cell.repeat, cell.confirmation
+    if repeat is not None and said is not None and said.word in ("CONFIRMED ONE-OFF", "NEW STALL"):
+        usual = freezes.length_like(freeze, repeat.requests, repeat.chunks)
+        if usual is not None:
+            return Size(max(freeze.silence.seconds - usual, 0.0), "confirming repeat")
+    return Size(freeze.seconds, "prefill rate")
+
+
+def derive(cell: CellContext, reasons: list[Reason]) -> Derived | None:
+    """What the cell's throughput would be without its freezes; None without a freeze.
+
+    VALID only if a repeat confirmed a one-off and nothing else taints the cell.
+    """
+    if not cell.freezes or cell.span is None:
+        return None
+    sizes = [size(freeze, cell) for freeze in cell.freezes]
+    frozen = sum(s.seconds for s in sizes)
+    left = cell.span.seconds - frozen
+    tokens = int(cell.requests["output_tokens"].sum())
+    said = cell.confirmation
+    return Derived(
+        frozen_s=frozen,
+        output_tok_s=tokens / left if left > 0 else None,
+        from_=" and ".join(dict.fromkeys(s.source for s in sizes)),
+        verdict=_verdict(said, reasons),
+        confirmation=said.word if said else None,
+    )
+
+
+def _verdict(said: Confirmation | None, reasons: list[Reason]) -> Verdict:
+    others = {r.severity for r in reasons if r.scope == "cell" and r.code != FREEZE}
+    if "invalid" in others:
+        return "INVALID"
+    confirmed = said is not None and said.word == "CONFIRMED ONE-OFF"
+    return "VALID" if confirmed and "suspect" not in others else "SUSPECT"

@@ -1,0 +1,132 @@
+"""FREEZE: the engine stood still for longer than a step and its prefill explain."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from specgauge.analyze import witnesses
+from specgauge.analyze.context import CellContext
+from specgauge.analyze.derived import FREEZE, size
+from specgauge.analyze.document import Reason, Severity
+from specgauge.analyze.freezes import Freeze, batch_class
+from specgauge.analyze.log import lines
+from specgauge.analyze.witnesses import Witness
+
+CODE = FREEZE
+
+SHARE = 0.01
+"""Of the duration from which it is suspect: what five rounds can just resolve is 1.8 %."""
+
+_REMEDIES = {
+    "CONFIRMED ONE-OFF": "Read the corrected throughput beside the raw one; a longer warm-up "
+    "would have taken it out of the measurement.",
+    "RECURS": "It belongs to this setting: do not take it off; find out what the server does there "
+    "(its log, a profiler).",
+    "NEW STALL": "Measure again: the repeat had a stall of its own. A warm-up of all batch classes "
+    "(1, multiples of 16, others) takes compiles out.",
+    "UNCONFIRMED": "Measure again with 'prefix_cache: reset', so that a repeat meets the same "
+    "cache.",
+}
+_UNREPEATED = (
+    "Repeat the cell on the same server (`specgauge run` does so by itself) before believing a "
+    "correction; a warm-up at the measured batch sizes and temperature keeps compiles out."
+)
+
+
+def check(cell: CellContext) -> list[Reason]:
+    """One reason a freeze; suspect if together they are 1 % of the cell or more, else info."""
+    if not cell.freezes or cell.span is None:
+        return []
+    sizes = [size(f, cell) for f in cell.freezes]
+    share = sum(s.seconds for s in sizes) / cell.span.seconds
+    severity: Severity = "suspect" if share >= SHARE else "info"
+    return [
+        _reason(cell, freeze, s.seconds, s.source, severity)
+        for freeze, s in zip(cell.freezes, sizes, strict=True)
+    ]
+
+
+def _reason(
+    cell: CellContext, freeze: Freeze, seconds: float, source: str, severity: Severity
+) -> Reason:
+    silence, said = freeze.silence, cell.confirmation
+    cause, kernels = _cause(cell, freeze)
+    where = (
+        f"before any first token of {len(silence.pending)} requests: it is their TTFT"
+        if not silence.decoding
+        else f"between chunks, {silence.running} requests running"
+        + (", as the batch drained" if silence.phase == "drain" else "")
+    )
+    seen = _witnesses(cell, freeze)
+    detail = f"No chunk of any request for {silence.seconds:.2f} s, of which {seconds:.2f} s are "
+    detail += f"frozen ({source}): {where}."
+    if kernels:
+        detail += f" Compiled inside it: {', '.join(kernels)}."
+    elif cause == "FIRST_CALL":
+        detail += " It is the start's first request: code built on first use; no monitor sees it."
+    if seen:
+        detail += " Witnesses: " + "; ".join(
+            f"{w.name} {'agrees' if w.agrees else 'DISAGREES'} ({w.seen})" for w in seen
+        ) + "."  # fmt: skip
+    if said:
+        detail += f" {said.word}: {said.why}."
+    return Reason(
+        code=CODE,
+        severity=severity,
+        detail=detail,
+        remedy=_REMEDIES[said.word] if said else _UNREPEATED,
+        cause=cause,
+        t0=cell.since_begin(silence.t0),
+        t1=cell.since_begin(silence.t1),
+        evidence={
+            "kind": silence.kind,
+            "phase": silence.phase,
+            "batch": silence.running,
+            "batch_class": batch_class(silence.running),
+            "silence_s": silence.seconds,
+            "frozen_s": seconds,
+            "from": source,
+            "prefill_s": freeze.prefill_s,
+            "kernels": ", ".join(kernels) or None,
+            "confirmation": said.word if said else None,
+            **{f"witness {w.name}": "agrees" if w.agrees else "disagrees" for w in seen},
+        },
+    )
+
+
+def _cause(cell: CellContext, freeze: Freeze) -> tuple[str | None, list[str]]:
+    """(code of the cause, kernels compiled inside)."""
+    kernels = [j.kernel for j in cell.jit_lines_in(freeze)]
+    if kernels:
+        return "JIT", list(dict.fromkeys(kernels))
+    begin = cell.span.t0 if cell.span else None
+    opening = freeze.silence.t0 == begin and not freeze.silence.decoding
+    if cell.first_measured and opening and not cell.start.record.warmup:
+        return "FIRST_CALL", []
+    return None, []
+
+
+def _witnesses(cell: CellContext, freeze: Freeze) -> list[Witness]:
+    counters, window = cell.start.counters, cell.window
+    found: list[Witness | None] = []
+    if window is not None:
+        found += [
+            witnesses.counters_flat(counters, window, freeze),
+            witnesses.gap_histogram(counters, window, freeze),
+            witnesses.prefill_time(counters, window, freeze),
+        ]
+    found.append(
+        witnesses.log_rate(
+            lines.all_engine(cell.start.record.log),
+            cell.chunks["t"].to_numpy(dtype=np.float64),
+            cell.chunks["tokens"].to_numpy(dtype=np.float64),
+            freeze,
+        )
+    )
+    launch = cell.start.record.launch
+    for state in launch.cache_after if launch else []:
+        newest = None
+        if launch is not None and state.newest is not None:
+            newest = state.newest - launch.clock_offset
+        found.append(witnesses.cache_file(newest, freeze))
+    return [w for w in found if w is not None]

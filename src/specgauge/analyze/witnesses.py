@@ -1,0 +1,135 @@
+"""Who else saw a freeze: the server's counters and histograms, its log, its compile cache.
+
+The client's chunks say when a silence began and ended.  Each witness sees the same span with a
+resolution of its own and agrees if it differs by no more than that.  None where it was not asked
+(no counters) or cannot tell (coarser than the freeze).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from specgauge.analyze.counters import Counters, Window
+from specgauge.analyze.freezes import Freeze
+from specgauge.analyze.log.lines import EngineLine
+
+GENERATED = "vllm:generation_tokens_total"
+PREFILL = "vllm:request_prefill_time_seconds"
+GAP_BUCKETS = "vllm:inter_token_latency_seconds_bucket"
+PREFILL_SHARE = 0.1
+"""The server's mean prefill time and the client's silence differ by queueing and the way there."""
+LOG_SHARE = 0.05
+"""A log line's rate is printed with one decimal and its span is known to a step or two."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What one of them saw."""
+
+    name: str
+    seen: str
+    """In words, with the resolution."""
+    agrees: bool
+
+
+def counters_flat(counters: Counters, window: Window, freeze: Freeze) -> Witness | None:
+    """``generation_tokens`` stood still between two scrapes: length to two scrape distances."""
+    times, values = counters.sampled(GENERATED, window)
+    if times.size < 3:
+        return None
+    resolution = 2 * float(np.median(np.diff(times)))
+    silence = freeze.silence
+    if silence.seconds <= resolution:
+        return None
+    flat = _longest_flat(times, values, silence.t0 - resolution, silence.t1 + resolution)
+    return Witness(
+        "server's generated tokens",
+        f"no growth for {flat:.2f} s (to {resolution:.2f} s)",
+        abs(flat - silence.seconds) <= resolution,
+    )
+
+
+def _longest_flat(
+    times: npt.NDArray[np.float64], values: npt.NDArray[np.float64], t0: float, t1: float
+) -> float:
+    """Longest span between scrapes inside [t0, t1] over which the counter kept its value."""
+    longest, begin = 0.0, 0
+    for i in range(1, times.size):
+        if values[i] != values[begin]:
+            begin = i
+        elif times[i] <= t1:
+            longest = max(longest, float(times[i]) - max(float(times[begin]), t0))
+    return longest
+
+
+def gap_histogram(counters: Counters, window: Window, freeze: Freeze) -> Witness | None:
+    """After a first token: as many gaps in the buckets at its length as requests were decoding."""
+    if not freeze.silence.decoding:
+        return None
+    edges = sorted(
+        (float("inf") if le == "+Inf" else float(le), grown)
+        for le, grown in counters.delta_by(GAP_BUCKETS, "le", window).items()
+    )
+    below = [(edge, n) for edge, n in edges if edge < freeze.silence.seconds * 0.98]
+    if not below or not edges:
+        return None
+    longer = round(edges[-1][1] - below[-1][1])
+    return Witness(
+        "server's step histogram",
+        f"{longer} steps longer than {below[-1][0]:g} s, {freeze.silence.decoding} requests were "
+        "decoding",
+        longer >= freeze.silence.decoding,
+    )
+
+
+def prefill_time(counters: Counters, window: Window, freeze: Freeze) -> Witness | None:
+    """Before any first token: the server's mean prefill time, if all requests of the cell waited.
+
+    Otherwise the mean says nothing of the frozen ones.
+    """
+    count = counters.delta(f"{PREFILL}_count", window)
+    total = counters.delta(f"{PREFILL}_sum", window)
+    pending = len(freeze.silence.pending)
+    if freeze.silence.decoding or not count or total is None or round(count) != pending:
+        return None
+    mean, silence = total / count, freeze.silence.seconds
+    return Witness(
+        "server's prefill time",
+        f"{mean:.2f} s on average (to {PREFILL_SHARE:.0%})",
+        abs(mean - silence) <= PREFILL_SHARE * silence,
+    )
+
+
+def log_rate(
+    lines: list[EngineLine], chunk_times: npt.NDArray[np.float64],
+    tokens: npt.NDArray[np.float64], freeze: Freeze,
+) -> Witness | None:  # fmt: skip
+    """The log's line over the freeze gives as few tokens as the client got in its span."""
+    middle = (freeze.silence.t0 + freeze.silence.t1) / 2
+    for before, line in itertools.pairwise(lines):
+        if not before.t <= middle <= line.t or line.generation_tok_s is None:
+            continue
+        span = line.t - before.t
+        got = float(tokens[(chunk_times > before.t) & (chunk_times <= line.t)].sum())
+        told = line.generation_tok_s * span
+        slack = max(LOG_SHARE * got, 0.1 * span + 2 * freeze.silence.running)
+        return Witness(
+            "server's log",
+            f"{line.generation_tok_s:g} tokens/s over {span:.0f} s",
+            abs(told - got) <= slack,
+        )
+    return None
+
+
+def cache_file(newest: float | None, freeze: Freeze) -> Witness | None:
+    """The newest file of a compile cache was written inside it: that was a compile."""
+    silence = freeze.silence
+    if newest is None or not silence.t0 <= newest <= silence.t1 + 0.1:
+        return None
+    return Witness(
+        "compile cache", f"a file written {newest - silence.t0:.2f} s into it", agrees=True
+    )
