@@ -58,9 +58,19 @@ def derive(cell: CellContext, reasons: list[Reason]) -> Derived | None:
     )
 
 
+def taken_off(reason: Reason, reasons: list[Reason]) -> bool:
+    """Whether correcting for the freezes also takes ``reason`` away."""
+    if reason.code == FREEZE:
+        return True
+    causes = {r.cause for r in reasons if r.code == FREEZE}
+    return reason.code == "FIRST_CALL" and "FIRST_CALL" in causes
+
+
 def _verdict(said: Confirmation | None, reasons: list[Reason]) -> Verdict:
-    others = {r.severity for r in reasons if r.scope == "cell" and r.code != FREEZE}
+    of_cell = [r for r in reasons if r.scope == "cell"]
+    others = {r.severity for r in of_cell if not taken_off(r, reasons)}
     if "invalid" in others:
         return "INVALID"
-    confirmed = said is not None and said.word == "CONFIRMED ONE-OFF"
+    negligible = all(r.severity == "info" for r in of_cell if r.code == FREEZE)
+    confirmed = negligible or (said is not None and said.word == "CONFIRMED ONE-OFF")
     return "VALID" if confirmed and "suspect" not in others else "SUSPECT"

@@ -21,10 +21,21 @@ def recommend(
     """
     found = []
     for load in loads:
-        rows = [c for c in comparisons if c.load == load and c.headline]
+        rows = [_believed(c, comparisons) for c in comparisons if c.load == load and c.headline]
         usable = [c for c in rows if c.verdict != "INVALID" and c.speedup is not None]
         found.append(_for_load(setup, load, rows, usable))
     return found
+
+
+def _believed(headline: Comparison, comparisons: Sequence[Comparison]) -> Comparison:
+    """The corrected comparison in its place, where that one is VALID and the raw one is not."""
+    if headline.verdict == "VALID":
+        return headline
+    wanted = (headline.variant, headline.load, headline.metric, "derived")
+    for c in comparisons:
+        if (c.variant, c.load, c.metric, c.basis) == wanted and c.verdict == "VALID":
+            return c
+    return headline
 
 
 def _for_load(
@@ -96,7 +107,10 @@ def _speedup(comparison: Comparison) -> float:
 
 
 def _what(comparison: Comparison) -> str:
-    return "output throughput" if comparison.metric == "output_tok_s" else "token rate (TPOT)"
+    if comparison.metric == "tpot":
+        return "token rate (TPOT)"
+    corrected = ", freezes taken off" if comparison.basis == "derived" else ""
+    return f"output throughput{corrected}"
 
 
 def _interval(comparison: Comparison) -> str:

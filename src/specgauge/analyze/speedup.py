@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from specgauge.analyze import stats
+from specgauge.analyze.derived import FREEZE, taken_off
 from specgauge.analyze.document import Cell, Comparison, Reason
 from specgauge.analyze.validity import too_few, worse
 
@@ -91,9 +92,37 @@ def _against(
     if not is_open:
         rounds = _throughput_rounds(mine, base)
         found.append(_comparison("output_tok_s", True, mine, base, rounds, drift))
+        corrected = [_corrected(c) for c in mine], [_corrected(c) for c in base]
+        if any(_is_frozen(c) for c in (*mine, *base)):
+            rounds = _throughput_rounds(*corrected)
+            seen = _comparison("output_tok_s", False, *corrected, rounds, drift)
+            found.append(seen.model_copy(update={"basis": "derived"}))
     rounds = _tpot_rounds(mine, base, latencies)
     found.append(_comparison("tpot", is_open, mine, base, rounds, drift))
     return found
+
+
+def _is_frozen(cell: Cell) -> bool:
+    """Whether its freezes are worth a correction."""
+    suspect = any(r.code == FREEZE and r.severity == "suspect" for r in cell.reasons)
+    return suspect and not cell.excluded
+
+
+def _corrected(cell: Cell) -> Cell:
+    """``cell`` as its freezes taken off leave it: throughput, verdict, reasons."""
+    if cell.derived is None:
+        return cell
+    figure = {"output_tok_s": cell.derived.output_tok_s}
+    kept = [r for r in cell.reasons if not taken_off(r, cell.reasons)]
+    if cell.derived.confirmation != "CONFIRMED ONE-OFF":
+        kept += [r for r in cell.reasons if r.code == FREEZE]
+    return cell.model_copy(
+        update={
+            "observed": cell.observed.model_copy(update=figure),
+            "verdict": cell.derived.verdict,
+            "reasons": kept,
+        }
+    )
 
 
 def _paired(mine: Sequence[Cell], base: Sequence[Cell]) -> list[tuple[list[Cell], list[Cell]]]:

@@ -27,6 +27,12 @@ CHECKS = (
     "of requests (at most K each); tokens per step and the identity beside it differ by the same."
 )
 
+CORRECTED = (
+    "Some cells stood still. Raw is what was observed; corrected throughput is output tokens / "
+    "(duration − frozen), and its speed-up is a ratio of corrected throughputs. It is VALID only "
+    "where a repeat on the same server, with the prefix cache put back, confirmed a one-off."
+)
+
 
 def render(summary: Summary, figures: Mapping[str, str]) -> str:
     """The report; ``figures``: file name (without suffix) → caption of those drawn."""
@@ -36,6 +42,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         "## Result",
         *([f"**{text}**"] if (text := words.standing(summary)) else []),
         tables.headline(summary).markdown(),
+        *_corrected(summary),
         "## Recommendation",
         "\n".join(_recommendations(summary)),
         "## Can it be trusted?",
@@ -59,6 +66,11 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
     parts += ["## Definitions", "\n".join(f"- {line}" for line in DEFINITIONS)]
     parts += ["## Environment", _environment(summary)]
     return "\n\n".join(parts) + "\n"
+
+
+def _corrected(summary: Summary) -> list[str]:
+    table = tables.corrected(summary)
+    return ["### " + table.title, CORRECTED, table.markdown()] if table.rows else []
 
 
 def _variants(summary: Summary) -> str:

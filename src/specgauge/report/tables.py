@@ -25,6 +25,13 @@ def _text(key: str) -> Column:
 
 
 _SPEEDUP = Column("speedup", "speed-up", numbers.times)
+_CORRECTED = (
+    Column("frozen_s", "frozen s", lambda v: numbers.number(v, 2)),
+    Column("corrected_tok_s", "corrected tok/s", numbers.rate),
+    Column("corrected_speedup", "corrected speed-up", numbers.times),
+    Column("corrected_verdict", "corrected verdict"),
+    Column("confirmation", "confirmation"),
+)
 _TPOT_SPEEDUP = Column("tpot_speedup", "TPOT speed-up", numbers.times)
 _DRAFT_ONLY = Column("draft_only_speedup", "draft-only speed-up", numbers.times)
 _FIGURES = (
@@ -73,10 +80,10 @@ def averaged(cells: Sequence[Cell]) -> dict[str, float | None]:
 
 
 def find(
-    comparisons: Sequence[Comparison], variant: str, load: str, metric: str
+    comparisons: Sequence[Comparison], variant: str, load: str, metric: str, basis: str = "observed"
 ) -> Comparison | None:
-    """The observed comparison of a variant under a load."""
-    wanted = (variant, load, metric, "observed")
+    """The comparison of a variant under a load, observed or derived."""
+    wanted = (variant, load, metric, basis)
     return next((c for c in comparisons if (c.variant, c.load, c.metric, c.basis) == wanted), None)
 
 
@@ -185,6 +192,37 @@ def left_out(cell: Cell) -> str:
     return f"{cell.variant}, start {cell.start}{repeat}, left out: {cell.excluded_because}"
 
 
+def corrected(summary: Summary) -> Table:
+    """Raw and corrected side by side, for the loads in which some cell stood still."""
+    loads = {c.load for c in summary.cells if c.derived is not None}
+    columns = (
+        _text("load"), _text("variant"), Column("start", "start"),
+        Column("output_tok_s", "raw tok/s", numbers.rate), _SPEEDUP, _text("verdict"), *_CORRECTED,
+    )  # fmt: skip
+    rows: list[list[Value]] = []
+    for cell in summary.cells:
+        if cell.load not in loads or (cell.excluded and cell.derived is None):
+            continue
+        raw = find(summary.comparisons, cell.variant, cell.load, "output_tok_s")
+        taken = find(summary.comparisons, cell.variant, cell.load, "output_tok_s", "derived")
+        off = cell.derived
+        best = taken or raw
+        is_base = cell.variant == summary.baseline and not cell.excluded
+        rows.append(
+            [
+                cell.load, cell.variant, cell.start, cell.observed.output_tok_s,
+                1.0 if is_base else raw.speedup if raw else None, _worst([cell]),
+                off.frozen_s if off else 0.0,
+                off.output_tok_s if off else cell.observed.output_tok_s,
+                1.0 if is_base else best.speedup if best else None,
+                numbers.verdict(best.verdict, best.reasons) if best else off.verdict if off
+                else cell.verdict,
+                (off.confirmation or "not repeated") if off else None,
+            ]
+        )  # fmt: skip
+    return Table("corrected", "Freezes taken off", columns, rows if loads else [])
+
+
 def all_cells(summary: Summary) -> Table:
     """Every cell, one row each."""
     names = ("variant", "load", "start", "repeat", "round", "role")
@@ -256,7 +294,8 @@ def comparisons(summary: Summary) -> Table:
 def every(summary: Summary) -> list[Table]:
     """All tables of a run."""
     loads = [per_load(summary, load) for load in summary.loads]
-    tables = [headline(summary), *loads, all_cells(summary), checks(summary), comparisons(summary)]
+    tables = [headline(summary), corrected(summary), *loads, all_cells(summary), checks(summary),
+              comparisons(summary)]  # fmt: skip
     return [table for table in tables if table.rows]
 
 
