@@ -51,9 +51,7 @@ def read(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
-    return {
-        name.strip(): value.partition(" #")[0].strip().strip("'\"") for name, _, value in pairs
-    }
+    return {name.strip(): value.partition(" #")[0].strip().strip("'\"") for name, _, value in pairs}
 
 
 def put(path: Path, values: dict[str, str]) -> None:
