@@ -212,6 +212,15 @@ def test_bad_truth_is_one_line_and_exit_2(capsys):
     assert capsys.readouterr().err == "truth: sede: unknown key; did you mean 'seed'?\n"
 
 
+def test_help_schema_and_a_truth_log_that_cannot_be_written(capsys, tmp_path):
+    assert main(["--help"]) == 0
+    assert "--truth-out" in capsys.readouterr().out
+    assert main(["--schema"]) == 0
+    assert "freezes" in json.loads(capsys.readouterr().out)["properties"]
+    assert main(["m", "--truth-out", str(tmp_path / "absent" / "x")]) == 2
+    assert "absent/x: cannot be written: No such file" in capsys.readouterr().err
+
+
 def test_dying_while_loading_at_the_first_start_only(tmp_path):
     text = "Traceback (most recent call last):\nValueError: No available memory"
     truth = {**FAST, "die": {"while_loading": text, "starts": [0], "exit_code": 1}}

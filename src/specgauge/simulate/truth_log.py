@@ -2,7 +2,8 @@
 
 Each line goes to the kernel by itself, so that it outlives a SIGKILL.  Kinds:
 
-- ``start``: pid, port, method, K, start_factor, offset of the epoch (``t`` + offset = Unix time)
+- ``start``: pid, port, method, section, k, start (which one, from 0), start_factor,
+  epoch_offset (``t`` + offset = Unix time)
 - ``ready``: the server answers from now on
 - ``request``: request (order of arrival), prompt_tokens, max_tokens; t = arrival
 - ``step``: t0, t1, planned_s, batch, running, waiting, prefill_tokens, cached_tokens, tokens,
@@ -10,7 +11,10 @@ Each line goes to the kernel by itself, so that it outlives a SIGKILL.  Kinds:
 - ``freeze``: t0, t1, length_s (planted), log, batch; ``first_call``: t0, t1
 - ``chunk``: request, seq, tokens, steps (more than one: merged), t just before it was written
 - ``done``: request, tokens, finish_reason, cached_tokens; t just before the last bytes
-- ``jit_line``, ``foreign``, ``fault``, ``preempt``, ``reset``, ``term``, ``death``
+- ``jit_line``, ``foreign``, ``fault``, ``abort`` (a client left), ``preempt``, ``reset``,
+  ``child`` (pid), ``term``, ``death`` (how, exit_code: below 0 a signal)
+
+A file that several servers share has their lines one after the other, each begun by ``start``.
 """
 
 from __future__ import annotations
@@ -21,16 +25,25 @@ import time
 from pathlib import Path
 from typing import Any
 
+from specgauge.errors import UsageError
+
 
 class TruthLog:
-    """Writes the lines; without a path it writes nothing."""
+    """Appends the lines to a file; without a path it writes nothing.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
 
     def __init__(self, path: Path | None) -> None:
-        self._fd = (
-            None
-            if path is None
-            else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        )
+        self._fd: int | None = None
+        if path is None:
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            self._fd = os.open(path, flags, 0o644)
+        except OSError as error:
+            raise UsageError(f"--truth-out {path}: cannot be written: {error.strerror}") from error
 
     def write(self, kind: str, **fields: Any) -> None:
         """One line; ``t`` is now unless given or unless ``t0`` is."""
