@@ -154,9 +154,10 @@ class Driver:
 
     def write(self) -> None:
         """Parse what was recorded and write this process's parts; what still runs is ``cut``."""
+        end, used = epoch_offset_ns(), cpu_times().since(self._cpu)
+        # Imported now: Arrow's start must neither delay the cell nor count as its load.
         from specgauge.load.tables import write_parts
 
-        end, used = epoch_offset_ns(), cpu_times().since(self._cpu)
         all_ended = len(self.ended) == self._share
         t_end = self.ended[-1].done if all_ended and self.ended else time.monotonic_ns()
         write_parts(self.parts, self.exchanges, self._offset, self.plan.temperature)
