@@ -17,7 +17,8 @@ from specgauge.simulate.metrics import Metrics
 from specgauge.simulate.outbox import Outbox
 from specgauge.simulate.request import new_request
 from specgauge.simulate.startup_log import after_loading, before_loading
-from specgauge.simulate.truth import LogStyle, Truth
+from specgauge.simulate.surroundings import LogStyle
+from specgauge.simulate.truth import Truth
 from specgauge.simulate.virtual import VirtualStep, run_closed
 
 PROMPT = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from specgauge.simulate.truth import Variant
+from specgauge.simulate.variant import Variant
 
 
 @dataclass(frozen=True)

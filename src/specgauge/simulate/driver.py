@@ -19,9 +19,10 @@ from specgauge.simulate.freezes import jit_messages
 from specgauge.simulate.logs import Log, StatsWindow
 from specgauge.simulate.metrics import Metrics
 from specgauge.simulate.outbox import Outbox
+from specgauge.simulate.planted import Die, Freeze, RequestFault
 from specgauge.simulate.request import Request, new_request
 from specgauge.simulate.tokens import output_token
-from specgauge.simulate.truth import Die, Freeze, RequestFault, Truth
+from specgauge.simulate.truth import Truth
 from specgauge.simulate.truth_log import TruthLog
 
 _CATCH_UP_S = 0.05

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 
 from specgauge.simulate.acceptance import Draft, Drafter
 from specgauge.simulate.freezes import FreezePlan, StepView
+from specgauge.simulate.planted import Freeze, Preemption, method_of
 from specgauge.simulate.prefix_cache import PrefixCache
 from specgauge.simulate.request import FinishReason, Request, diverge_by_batch
 from specgauge.simulate.steptime import StepTime
 from specgauge.simulate.tokens import EOS
-from specgauge.simulate.truth import Freeze, Preemption, Truth
+from specgauge.simulate.truth import Truth
 
 _NEEDS_HIDDEN_STATES = ("eagle", "eagle3", "mtp", "dflash", "dspark")
 
@@ -114,7 +115,7 @@ class Engine:
             truth.kv_cache_tokens,
             truth.block_size,
             truth.prefix_caching,
-            drops_last_block=section.split(":", maxsplit=1)[0] in _NEEDS_HIDDEN_STATES,
+            drops_last_block=method_of(section) in _NEEDS_HIDDEN_STATES,
         )
         self._freezes = FreezePlan(truth.freezes)
         self._first_call_s = truth.variant(section).first_call_s

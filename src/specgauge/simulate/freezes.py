@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from specgauge.simulate.truth import BatchClass, Freeze
+from specgauge.simulate.planted import BatchClass, Freeze
 
 _UNIT = 16  # Triton specialises integer arguments on divisibility by 16, and on 1
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from specgauge.simulate.engine import Emission, Engine, Step
-from specgauge.simulate.truth import LogStyle
+from specgauge.simulate.surroundings import LogStyle
 
 Process = Literal["APIServer", "EngineCore", "Worker"]
 _RECENT_REQUESTS = 1000  # the log's hit rate is over this many requests, as vLLM's

@@ -10,8 +10,8 @@ import asyncio
 import random
 from dataclasses import dataclass
 
+from specgauge.simulate.planted import RequestFault
 from specgauge.simulate.request import FinishReason, Request
-from specgauge.simulate.truth import RequestFault
 
 
 @dataclass

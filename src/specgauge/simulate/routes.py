@@ -20,9 +20,10 @@ from specgauge.simulate.completions import EventWriter, error_object, usage_obje
 from specgauge.simulate.driver import Driver
 from specgauge.simulate.logs import Log
 from specgauge.simulate.outbox import Outbox
+from specgauge.simulate.planted import RequestFault
 from specgauge.simulate.stream import ENGINE_DEAD, CompletionStream
 from specgauge.simulate.tokens import render_chat, token_text, tokenize
-from specgauge.simulate.truth import RequestFault, Truth
+from specgauge.simulate.truth import Truth
 from specgauge.simulate.truth_log import TruthLog
 
 _DEFAULT_MAX_TOKENS = 16

@@ -19,8 +19,9 @@ from specgauge.simulate import children, startup_log
 from specgauge.simulate.arguments import Arguments
 from specgauge.simulate.driver import Driver
 from specgauge.simulate.logs import Log
+from specgauge.simulate.planted import Die
 from specgauge.simulate.routes import Routes
-from specgauge.simulate.truth import Die, Truth
+from specgauge.simulate.truth import Truth
 from specgauge.simulate.truth_log import TruthLog
 
 _GRACE_S = 1  # for connections still open at the end

@@ -5,7 +5,9 @@ from __future__ import annotations
 import bisect
 import random
 
-from specgauge.simulate.truth import Affine, Noise, Truth
+from specgauge.simulate.surroundings import Noise
+from specgauge.simulate.truth import Truth
+from specgauge.simulate.variant import Affine
 
 
 class StepTime:
