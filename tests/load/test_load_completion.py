@@ -5,7 +5,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specgauge.load.completion import rows
@@ -205,6 +205,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=60)
 @given(st.lists(st.dictionaries(KEYS, json_values), max_size=4), st.binary(max_size=30))
 def test_whatever_a_server_sends_becomes_a_row(values, rubbish):
     """No event, however odd, may cost the records of the others."""
