@@ -28,6 +28,11 @@ class Stream:
     t_send: float = 0.0
 
 
+def lasted(seconds: float, planted: float) -> bool:
+    """As long as planted: never shorter, and longer only by what a busy machine adds."""
+    return planted - 0.02 <= seconds <= planted + 0.25
+
+
 def body(prompt_ids: list[int] | str, tokens: int, **more: Any) -> dict[str, Any]:
     return {
         "model": "model",

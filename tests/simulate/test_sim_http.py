@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from sim_client import body, get, metrics, post, stream, together
+from sim_client import body, get, lasted, metrics, post, stream, together
 
 from specgauge.simulate.running import running
 from specgauge.simulate.tokens import tokenize
@@ -98,10 +98,10 @@ def test_step_times_reach_the_client(server):
     planned = sum(s["planned_s"] for s in steps)
     assert planned == pytest.approx(0.004 * len(steps) + 40 / 20_000)
     # An absolute schedule: the whole keeps its time even where single steps came late.
-    assert steps[-1]["t1"] - steps[0]["t0"] == pytest.approx(planned, abs=0.03)
-    assert got.times[-1] - got.times[0] == pytest.approx(planned - 0.006, abs=0.03)
+    assert lasted(steps[-1]["t1"] - steps[0]["t0"], planned)
+    assert lasted(got.times[-1] - got.times[0], planned - 0.006)
     chunks = [line for line in server.truth_lines()[seen:] if line["kind"] == "chunk"]
-    assert all(0 <= t - c["t"] < 0.1 for t, c in zip(got.times, chunks, strict=True))
+    assert all(0 <= t - c["t"] < 0.3 for t, c in zip(got.times, chunks, strict=True))
 
 
 def test_prefix_cache_hits_and_reset(server):

@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from specgauge.simulate.arguments import Arguments
 from specgauge.simulate.clock import ExactSleeper
 from specgauge.simulate.engine import Emission, Engine, Step
-from specgauge.simulate.freezes import jit_messages
-from specgauge.simulate.logs import Log, StatsWindow
-from specgauge.simulate.metrics import Metrics
+from specgauge.simulate.foreign import send_foreign
+from specgauge.simulate.logs import Log
 from specgauge.simulate.outbox import Outbox
 from specgauge.simulate.planted import Die, Freeze, RequestFault
+from specgauge.simulate.recorder import Recorder
 from specgauge.simulate.request import Request, new_request
-from specgauge.simulate.tokens import output_token
 from specgauge.simulate.truth import Truth
 from specgauge.simulate.truth_log import TruthLog
 
 _CATCH_UP_S = 0.05
+_OWN_FAULT = 70  # EX_SOFTWARE of sysexits.h
 _NOTHING_TO_DO_S = 0.005  # all slots are held by stalled requests
 
 
@@ -53,30 +54,29 @@ class Driver:
             arguments.max_num_seqs or truth.max_num_seqs,
             start,
         )
-        self.metrics = Metrics(arguments.served_model_name, self.engine)
-        self.window = StatsWindow(truth.log, arguments.k)
+        self.recorder = Recorder(self.engine, arguments, log, truth_log)
         self.ready = False
         self.dead = False
-        self._arguments = arguments
-        self._log = log
         self._truth_log = truth_log
         self._die = die
         self._outboxes: dict[Request, Outbox] = {}
         self._arrivals = 0
         self._wake = asyncio.Event()
-        self._said: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """The server is ready: begin to count time and to step."""
         self.engine.t_ready = time.monotonic()
-        self.window.reset(self.engine.t_ready)
+        self.recorder.window.reset(self.engine.t_ready)
         self.ready = True
-        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._talk())]
+        self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self.recorder.talk())]
         if self.truth.foreign is not None:
-            self._tasks.append(asyncio.create_task(self._foreign()))
+            sending = send_foreign(self.truth.foreign, self.engine, self._queue, self._truth_log)
+            self._tasks.append(asyncio.create_task(sending))
         if self.truth.die is not None and self.truth.die.at_s is not None:
             self._tasks.append(asyncio.create_task(self._die_at(self.truth.die)))
+        for task in self._tasks:
+            task.add_done_callback(_fail_loudly)
 
     def next_fault(self) -> RequestFault | None:
         """Number the next HTTP request; what is planted for it."""
@@ -124,15 +124,18 @@ class Driver:
             prompt_tokens=len(prompt),
             max_tokens=max_tokens,
         )
+        self._queue(request)
+        return outbox
+
+    def _queue(self, request: Request) -> None:
         self.engine.submit(request)
         self._wake.set()
-        return outbox
 
     def abort(self, outbox: Outbox) -> None:
         """Its client is gone."""
         if outbox.request.finished is None:
             self.engine.abort(outbox.request)
-            self.metrics.aborted()
+            self.recorder.metrics.aborted()
             self._truth_log.write("abort", request=outbox.request.arrival)
         self._outboxes.pop(outbox.request, None)
         outbox.close()
@@ -149,7 +152,7 @@ class Driver:
         if self.engine.running:
             return False
         self.engine.cache.reset()
-        self.window.forget_hits()
+        self.recorder.window.forget_hits()
         self._truth_log.write("reset")
         return True
 
@@ -181,56 +184,22 @@ class Driver:
         for freeze in step.freezes:
             t0 = max(at, time.monotonic())
             await sleeper.until(at + freeze.length_s * freeze.log_at)
-            self._say(freeze)
+            self.recorder.jit_lines(freeze)
             at += freeze.length_s
             await sleeper.until(at)
             _touch(freeze)
-            self._truth_log.write(
-                "freeze",
-                t0=t0,
-                t1=time.monotonic(),
-                length_s=freeze.length_s,
-                log=freeze.log,
-                batch=step.batch,
-            )
+            self.recorder.freeze(freeze, step.batch, t0)
         if step.first_call_s:
             t0 = time.monotonic()
             await sleeper.until(at + step.first_call_s)
             self._truth_log.write("first_call", t0=t0, t1=time.monotonic())
 
-    def _say(self, freeze: Freeze) -> None:
-        """The JIT monitor's lines: once per kernel, unless the monitor is verbose."""
-        for message in jit_messages(freeze):
-            if message in self._said and not self._arguments.jit_verbose:
-                continue
-            self._said.add(message)
-            self._log.warning_line(message, "jit_monitor.py:135", "EngineCore")
-            self._truth_log.write("jit_line", message=message)
-
     def _finish(self, step: Step) -> None:
         now = time.monotonic()
         emissions = self.engine.finish(step, now)
-        self.metrics.observe(step, emissions, self.engine, now)
-        self.window.observe(step, emissions)
         for emission in emissions:
             self._hand_out(emission)
-        drafts = [e.draft for e in emissions if e.draft is not None]
-        self._truth_log.write(
-            "step",
-            t0=step.t_begin,
-            t1=now,
-            planned_s=step.duration_s,
-            batch=step.batch,
-            running=len(self.engine.running),
-            waiting=len(self.engine.waiting),
-            prefill_tokens=step.prefill,
-            cached_tokens=step.hits,
-            tokens=sum(len(e.token_ids) for e in emissions),
-            drafts=len(drafts),
-            draft_tokens=sum(d.proposed for d in drafts),
-            accepted=sum(d.accepted for d in drafts),
-            preempted=step.preempted,
-        )
+        self.recorder.step(step, emissions, now)
         die = self.truth.die
         if die is not None and (
             (die.after_tokens is not None and self.engine.generated >= die.after_tokens)
@@ -250,50 +219,16 @@ class Driver:
         if fault is not None and fault.kind == "stall" and request.emitted >= fault.after_tokens:
             request.stalled = True
 
-    async def _talk(self) -> None:
-        """The throughput lines, at a fixed interval."""
-        interval = self.truth.log.interval_s or float(
-            os.environ.get("VLLM_LOG_STATS_INTERVAL", "10")
-        )
-        while not self.dead:
-            await asyncio.sleep(interval)
-            for message, source in self.window.messages(self.engine, time.monotonic()):
-                self._log.line(message, source)
-
-    async def _foreign(self) -> None:
-        """Somebody else's requests, at equal distances."""
-        foreign = self.truth.foreign
-        assert foreign is not None
-        number = 0
-        while True:
-            at = foreign.from_s + number / foreign.rate
-            if foreign.until_s is not None and at > foreign.until_s:
-                return
-            await asyncio.sleep(max(self.engine.t_ready + at - time.monotonic(), 0))
-            number += 1
-            prompt = [
-                output_token(number, i, self.truth.vocabulary) for i in range(foreign.prompt_tokens)
-            ]
-            now = time.monotonic()
-            self._truth_log.write(
-                "foreign", t=now, tokens=foreign.tokens, prompt_tokens=foreign.prompt_tokens
-            )
-            self.engine.submit(
-                new_request(
-                    self.truth,
-                    self.engine.section,
-                    prompt,
-                    foreign.tokens,
-                    arrival=0,
-                    now=now,
-                    ignore_eos=True,
-                )
-            )
-            self._wake.set()
-
     async def _die_at(self, die: Die) -> None:
         await asyncio.sleep(die.at_s or 0)
         self._die(die)
+
+
+def _fail_loudly(task: asyncio.Task[None]) -> None:
+    """A fault of the simulator itself must not look like a planted one: end at once."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        traceback.print_exception(error)
+        os._exit(_OWN_FAULT)
 
 
 def _touch(freeze: Freeze) -> None:

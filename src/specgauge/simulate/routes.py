@@ -79,7 +79,7 @@ class Routes:
 
     async def metrics(self, _: HttpRequest) -> Response:
         """Prometheus' text form, made in a thread so that the steps keep their time."""
-        body = await asyncio.to_thread(self._driver.metrics.exposition)
+        body = await asyncio.to_thread(self._driver.recorder.metrics.exposition)
         return Response(body, media_type=_METRICS_TYPE)
 
     async def models(self, _: HttpRequest) -> Response:
