@@ -43,6 +43,12 @@ class StartContext:
     counters: Counters
     traits: EngineTraits
 
+    @property
+    def version(self) -> str | None:
+        """vLLM's, as the server told it, else as its log did."""
+        outcome = self.record.outcome
+        return (outcome.vllm_version if outcome else None) or self.traits.vllm_version
+
     @cached_property
     def jit_lines(self) -> list[JitLine]:
         """Compiles that the log reports, in time order."""

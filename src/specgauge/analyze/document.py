@@ -82,6 +82,16 @@ class CrossCheckFigures(Part):
     """1 + coverage x (acceptance length - 1)."""
 
 
+class StepCheck(Part):
+    """Mean step latency by the client and by the server."""
+
+    client_ms: float
+    server_ms: float
+    difference: float
+    """client / server - 1"""
+    agrees: bool
+
+
 class GoodputFigures(Part):
     """Requests that met the SLO."""
 
@@ -125,8 +135,11 @@ class Observed(Part):
     """P(exactly j accepted), j = 0, 1, …"""
     acceptance_length_over_time: LengthOverTime
     acceptance_check: CrossCheckFigures | None
+    step_check: StepCheck | None = None
     tokens_per_step_by_category: dict[str, float]
     prefix_cache_hit_rate: float | None
+    uncached_prompt_tokens: float | None = None
+    """Prompt tokens that the server had to read, by its counters."""
     joules_per_token: float | None
 
 
@@ -160,6 +173,8 @@ class Cell(Part):
     reasons: list[Reason]
     observed: Observed
     derived: Derived | None = None
+    fingerprint: str | None = None
+    """Short hash of what it was measured under; cells that may be compared share it."""
 
 
 class Comparison(Part):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from specgauge.analyze import acceptance, latency, prefix_cache, steps, throughput
+from specgauge.analyze import acceptance, latency, steps, throughput
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import (
     CrossCheckFigures,
@@ -17,6 +17,7 @@ from specgauge.analyze.document import (
     LengthOverTime,
     Observed,
     Spread,
+    StepCheck,
     StepSpread,
 )
 from specgauge.analyze.log import lines
@@ -27,7 +28,7 @@ def observe(cell: CellContext) -> Observed:
     """Every figure of ``cell`` as measured.  A figure without its records is None."""
     requests, chunks, load = cell.requests, cell.chunks, cell.load
     latencies, span = cell.latencies, cell.span
-    counters, window, drafted = cell.start.counters, cell.window, cell.drafting
+    drafted = cell.drafting
     ok = len(latencies)
     is_open = load.rate is not None
     seconds = span.seconds if span else None
@@ -62,7 +63,9 @@ def observe(cell: CellContext) -> Observed:
         acceptance_length_over_time=_over_time(cell),
         acceptance_check=_cross_check(cell),
         tokens_per_step_by_category=acceptance.by_category(requests, chunks),
-        prefix_cache_hit_rate=prefix_cache.hit_rate(counters, window) if window else None,
+        prefix_cache_hit_rate=cell.hit_rate,
+        uncached_prompt_tokens=cell.uncached_tokens,
+        step_check=_step_check(cell),
         joules_per_token=None,
     )
 
@@ -82,6 +85,24 @@ def _steps(cell: CellContext) -> StepSpread:
         **of_gaps.model_dump(),
         server_mean=server * 1000 if server is not None else None,
         merged_share=cell.merged.share,
+    )
+
+
+def _step_check(cell: CellContext) -> StepCheck | None:
+    """None where the server's mean is unknown, or requests are in one and not in the other."""
+    if cell.window is None or not cell.window.closed or (cell.requests["state"] != "ok").any():
+        return None
+    server = steps.server_mean(cell.start.counters, cell.window)
+    gaps = steps.gaps(cell.chunks)
+    if not server or not gaps.size or cell.merged.chunks:
+        return None
+    client = float(gaps.mean())
+    difference = client / server - 1
+    return StepCheck(
+        client_ms=client * 1000,
+        server_ms=server * 1000,
+        difference=difference,
+        agrees=abs(difference) <= steps.AGREE,
     )
 
 

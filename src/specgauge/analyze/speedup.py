@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -17,14 +17,32 @@ import pandas as pd
 from specgauge.analyze import stats
 from specgauge.analyze.derived import FREEZE, taken_off
 from specgauge.analyze.document import Cell, Comparison, Reason
-from specgauge.analyze.validity import too_few, worse
+from specgauge.analyze.fingerprint import Fingerprint
+from specgauge.analyze.validity import cache_warm, compile_cache, too_few, unlike, worse
+from specgauge.record.documents import Launch
 
 ALPHA = 0.05
 """Family-wise error of the claims in a headline."""
 INDICATIVE = "INDICATIVE"
+KEPT_NOTES = frozenset({unlike.CODE, cache_warm.CODE, compile_cache.CODE})
+"""What a comparison with a matched baseline still has to say."""
 
 CellKey = tuple[str, int, str, int]
 """variant, start, load, repeat"""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of the cells beside their figures."""
+
+    fingerprints: Mapping[CellKey, Fingerprint] = field(default_factory=dict)
+    launches: Mapping[tuple[str, int], Launch | None] = field(default_factory=dict)
+    """By variant and start."""
+    methods: Mapping[str, str | None] = field(default_factory=dict)
+    """Speculative method of each variant."""
+
+
+NOTHING_KNOWN = Evidence()
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,7 @@ def compare(
     latencies: Mapping[CellKey, pd.DataFrame],
     baseline: str,
     drift: Mapping[str, Reason],
+    evidence: Evidence = NOTHING_KNOWN,
 ) -> list[Comparison]:
     """Every variant under every load against ``baseline``.
 
@@ -55,12 +74,15 @@ def compare(
     found: list[Comparison] = []
     for variant, load in dict.fromkeys((c.variant, c.load) for c in cells):
         if variant != baseline:
-            found += _against(variant, load, baseline, cells, latencies, drift.get(load))
+            found += _against(variant, load, baseline, cells, latencies, drift.get(load), evidence)
     return _with_holm(found)
 
 
 def compare_matched(
-    cells: Sequence[Cell], latencies: Mapping[CellKey, pd.DataFrame], matched: Mapping[str, str]
+    cells: Sequence[Cell],
+    latencies: Mapping[CellKey, pd.DataFrame],
+    matched: Mapping[str, str],
+    evidence: Evidence = NOTHING_KNOWN,
 ) -> list[Comparison]:
     """Variants against the baseline that shares their forced traits: what the draft alone does.
 
@@ -69,8 +91,13 @@ def compare_matched(
     found: list[Comparison] = []
     for variant, load in dict.fromkeys((c.variant, c.load) for c in cells):
         if variant in matched:
-            found += _against(variant, load, matched[variant], cells, latencies, None)
-    plain = [c.model_copy(update={"headline": False, "notes": []}) for c in found]
+            found += _against(variant, load, matched[variant], cells, latencies, None, evidence)
+    plain = [
+        c.model_copy(
+            update={"headline": False, "notes": [n for n in c.notes if n.code in KEPT_NOTES]}
+        )
+        for c in found
+    ]
     return _with_holm(plain)
 
 
@@ -81,6 +108,7 @@ def _against(
     cells: Sequence[Cell],
     latencies: Mapping[CellKey, pd.DataFrame],
     drift: Reason | None,
+    evidence: Evidence,
 ) -> list[Comparison]:
     """The comparisons of one variant under one load; none without a baseline cell that counts."""
     mine = [c for c in cells if c.variant == variant and c.load == load]
@@ -99,7 +127,48 @@ def _against(
             found.append(seen.model_copy(update={"basis": "derived"}))
     rounds = _tpot_rounds(mine, base, latencies)
     found.append(_comparison("tpot", is_open, mine, base, rounds, drift))
-    return found
+    seen_of_both = _unlike(_paired(mine, base), evidence)
+    return [_with_reasons(c, seen_of_both) for c in found]
+
+
+def _unlike(rounds: Sequence[tuple[list[Cell], list[Cell]]], evidence: Evidence) -> list[Reason]:
+    """What keeps the two sides from being alike."""
+    pairs = [p for ours, theirs in rounds for p in zip(ours, theirs, strict=True)]
+    prints = evidence.fingerprints
+    known = [
+        (prints[key(a)], prints[key(b)]) for a, b in pairs if key(a) in prints and key(b) in prints
+    ]
+    starts = dict.fromkeys(((a.variant, a.start), (b.variant, b.start)) for a, b in pairs)
+    launches = [(evidence.launches.get(a), evidence.launches.get(b)) for a, b in starts]
+    method = evidence.methods.get(pairs[0][0].variant) if pairs else None
+    found = (
+        unlike.check(known),
+        cache_warm.check(pairs, method),
+        compile_cache.check(launches),
+    )
+    return [reason for reason in found if reason is not None]
+
+
+def _with_reasons(comparison: Comparison, reasons: Sequence[Reason]) -> Comparison:
+    """``comparison`` with what was seen of its sides; the gravest of it enters its verdict.
+
+    A warm cache changes TTFT and throughput, not TPOT.
+    """
+    bearing = [r for r in reasons if comparison.metric != "tpot" or r.code != cache_warm.CODE]
+    severities = {r.severity for r in bearing}
+    verdict = comparison.verdict
+    if "invalid" in severities:
+        verdict = "INVALID"
+    elif "suspect" in severities:
+        verdict = worse(verdict, "SUSPECT")
+    tainting = [r.code for r in bearing if r.severity in ("invalid", "suspect")]
+    return comparison.model_copy(
+        update={
+            "verdict": verdict,
+            "reasons": list(dict.fromkeys([*comparison.reasons, *tainting])),
+            "notes": [*comparison.notes, *bearing],
+        }
+    )
 
 
 def _is_frozen(cell: Cell) -> bool:

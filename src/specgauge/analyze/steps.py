@@ -14,6 +14,10 @@ import pandas as pd
 
 from specgauge.analyze.counters import Counters, Window
 
+AGREE = 0.02
+"""Client and server agree on the mean step within this share: the way from the engine to the
+socket is in the first and last gap only."""
+
 
 def gaps(chunks: pd.DataFrame) -> npt.NDArray[np.float64]:
     """Gaps in seconds between consecutive chunks of the same request, all requests pooled."""

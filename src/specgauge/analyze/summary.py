@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from specgauge.analyze import figures, prefill, prefix_cache, speedup, validity
+from specgauge.analyze import figures, fingerprint, prefill, prefix_cache, speedup, validity
 from specgauge.analyze.context import CellContext, StartContext
 from specgauge.analyze.counters import Counters
 from specgauge.analyze.derived import derive
@@ -23,7 +23,7 @@ from specgauge.analyze.log import traits
 from specgauge.analyze.log.traits import EngineTraits
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import DRIFT_ROLE, RunRecord, RunSetup, StartRecord
-from specgauge.analyze.validity import drift
+from specgauge.analyze.validity import cache_warm, drift
 from specgauge.errors import ExitCode
 
 __all__ = ["Summary", "exit_code", "summarise"]
@@ -41,20 +41,31 @@ def summarise(run: RunRecord) -> Summary:
     latencies: dict[speedup.CellKey, pd.DataFrame] = {}
     counting = _counting(run)
     pool = _prefill(starts)
+    prints: dict[speedup.CellKey, fingerprint.Fingerprint] = {}
     for start in starts:
         traits_to_compare = None if start.record.variant == setup.baseline else reference
         for position, record in enumerate(start.record.cells):
             context = CellContext(record, start, setup, traits_to_compare, position == 0, pool)
             cell = _cell(context, counting)
+            version = start.version
+            mark = fingerprint.of(record, start.record, setup, version)
+            cell = cell.model_copy(update={"fingerprint": fingerprint.digest(dict(mark))})
             cells.append(cell)
+            prints[speedup.key(cell)] = mark
             latencies[speedup.key(cell)] = context.latencies
+    cells = _with_warm_repeats(cells)
+    evidence = speedup.Evidence(
+        fingerprints=prints,
+        launches={(s.variant, s.start): s.launch for s in run.starts},
+        methods={v.name: (v.speculative_config or {}).get("method") for v in setup.variants},
+    )
     loads = _loads(setup, cells)
     drifts = {
         load.name: seen
         for load in loads
         if (seen := drift.check(cells, setup.baseline, load.name)) is not None
     }
-    comparisons = speedup.compare(cells, latencies, setup.baseline, drifts)
+    comparisons = speedup.compare(cells, latencies, setup.baseline, drifts, evidence)
     measured = any(c.variant == setup.baseline and not c.excluded for c in cells)
     seen_variants = dict.fromkeys([*(v.name for v in setup.variants), *(c.variant for c in cells)])
     return Summary(
@@ -76,7 +87,7 @@ def summarise(run: RunRecord) -> Summary:
         starts=[_start(start) for start in starts],
         cells=cells,
         comparisons=comparisons,
-        matched_comparisons=speedup.compare_matched(cells, latencies, _matched(setup)),
+        matched_comparisons=speedup.compare_matched(cells, latencies, _matched(setup), evidence),
         missing=_missing(setup, run, cells),
         reasons=list(drifts.values()),
         recommendations=recommend(setup, comparisons, [load.name for load in loads]),
@@ -169,6 +180,18 @@ def _cell(context: CellContext, counting: Mapping[tuple[str, int, str], int]) ->
     )
 
 
+def _with_warm_repeats(cells: list[Cell]) -> list[Cell]:
+    """Repeats of a load on one start that found their prompts cached carry a note."""
+    first = {(c.variant, c.start, c.load): c for c in reversed(cells)}
+    found = []
+    for cell in cells:
+        opening = first[cell.variant, cell.start, cell.load]
+        seen = cache_warm.between_repeats(opening, cell) if opening is not cell else None
+        extra = [seen.model_copy(update={"scope": "cell"})] if seen else []
+        found.append(cell.model_copy(update={"reasons": [*cell.reasons, *extra]}))
+    return found
+
+
 def _loads(setup: RunSetup, cells: list[Cell]) -> list[LoadFacts]:
     """Planned loads, then those that only the cells know."""
     found = {
@@ -220,7 +243,7 @@ def _start(start: StartContext) -> Start:
         traits=Traits(
             variant=record.variant,
             start=record.start,
-            vllm_version=(outcome.vllm_version if outcome else None) or read.vllm_version,
+            vllm_version=start.version,
             runner=read.runner,
             async_scheduling=read.async_scheduling,
             kv_cache_tokens=read.kv_cache_tokens,

@@ -40,10 +40,12 @@ def _all_reasons(summary: Summary) -> Iterator[tuple[str, Reason]]:
     for cell in summary.cells:
         for reason in cell.reasons:
             yield place(cell), reason
-    for comparison in summary.comparisons:
+    for comparison in (*summary.comparisons, *summary.matched_comparisons):
         for note in comparison.notes:
-            if note.code == "TOO_FEW":
-                yield f"{comparison.variant} {comparison.load}", note
+            if note.code != "FORCED_TRAIT":  # already a reason of the cells
+                against = f"{comparison.variant} against {comparison.against} {comparison.load}"
+                too_few = note.code == "TOO_FEW"
+                yield f"{comparison.variant} {comparison.load}" if too_few else against, note
 
 
 def place(cell: Cell) -> str:
