@@ -13,6 +13,7 @@ from specgauge.config.resolve import Resolved, flags, place
 from specgauge.config.variant import Variant
 from specgauge.embedded.model import ensure
 from specgauge.errors import EnvironmentFault
+from specgauge.run import jit_monitor
 from specgauge.run.runtime import Runtime
 
 _CACHE_VARIABLES = {
@@ -86,7 +87,10 @@ def build(
         args["revision"] = resolved.model.revision
     for more in (resolved.model.server_args, server.args, variant.server_args):
         args |= {name.replace("_", "-"): value for name, value in more.items()}
-    argv = [*runtime.program(server, project), model, *flags(args)]
+    program = runtime.program(server, project)
+    if jit_monitor.supported(server, program):
+        args.setdefault(jit_monitor.FLAG, True)
+    argv = [*program, model, *flags(args)]
     if speculative is not None:
         argv += ["--speculative-config", json.dumps(speculative)]
     env = {**resolved.model.server_env, **server.env, **variant.server_env}
