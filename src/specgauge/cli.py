@@ -225,6 +225,21 @@ def doctor() -> int:
     return worst
 
 
+@main.command()
+@click.argument("codes", nargs=-1)
+def explain(codes: tuple[str, ...]) -> int:
+    """Say what the verdicts' CODES mean and what to do (default: all of them)."""
+    from specgauge.explain.codes import CODES, text
+
+    wanted = [code.upper() for code in codes] or list(CODES)
+    unknown = [code for code in wanted if code not in CODES]
+    if unknown:
+        raise UsageError(f"no verdict code {', '.join(unknown)}; there are {', '.join(CODES)}")
+    said = "\n\n".join(text(CODES[code]) for code in wanted)
+    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    return ExitCode.MEASURED
+
+
 @main.command("list")
 def list_runs() -> int:
     """List the runs in results/ and their verdicts."""

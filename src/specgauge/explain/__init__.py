@@ -1,0 +1,1 @@
+"""What the verdicts' codes mean and what to do about them."""

@@ -1,0 +1,180 @@
+"""One explanation a code: what it sees, why that matters, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A code in words for people."""
+
+    code: str
+    severity: str
+    sees: str
+    matters: str
+    remedy: str
+
+
+_ALL = (
+    Explanation(
+        "INCOMPLETE", "invalid",
+        "Requests that failed, were cut off, never sent or sent twice; a cell that was stopped.",
+        "Throughput and latencies then belong to another load than the one named.",
+        "Read the end of server.log and locust.log, mend the cause, run again: it goes on at the "
+        "first incomplete start.",
+    ),
+    Explanation(
+        "TOKEN_MISMATCH", "invalid",
+        "Token ids of the stream, usage and the server's generated tokens that do not agree, or "
+        "outputs shorter than asked without finish_reason stop.",
+        "Every throughput is a count of tokens; three counts that differ leave none to trust.",
+        "Take away proxies between client and server and make sure nobody else uses the server.",
+    ),
+    Explanation(
+        "UNLIKE", "invalid (the comparison)",
+        "Chosen differences between the two sides: flags, variables, versions, prompts and their "
+        "order, sampling, runtime, compile-cache policy.",
+        "The ratio would measure that difference as well as the draft.",
+        "Give both sides the same setting. What the method itself forces is FORCED_TRAIT.",
+    ),
+    Explanation(
+        "FORCED_TRAIT", "info",
+        "What the method changes in the engine beside the draft: model runner, asynchronous "
+        "scheduling, KV cache size, attention backend.",
+        "The speed-up is that of deploying the method, not of the draft alone. With a 135M model "
+        "on an H200 the runner alone made 30 %.",
+        "Measure a matched baseline (variant vanilla_v1): the row then has a draft-only ratio too.",
+    ),
+    Explanation(
+        "FREEZE", "suspect from 1 % of the cell, else info",
+        "No chunk of any running request for longer than 10 median steps and 250 ms, prefill that "
+        "entered taken off. After a first token it is measured between chunks; before any token "
+        "it is TTFT, and its size comes from a repeat of the cell.",
+        "One stall of 3.3 s made EAGLE3's 1.70x look like 1.39x in the seed's measurement.",
+        "`run` repeats the cell on the same server with the prefix cache put back. CONFIRMED "
+        "ONE-OFF: believe the corrected figure. NEW STALL: measure again, after a longer warm-up. "
+        "RECURS: it belongs to the setting; do not take it off.",
+    ),
+    Explanation(
+        "JIT", "cause of a FREEZE; info alone",
+        "A line of vLLM's compile monitor inside a freeze (up to 100 ms after its end), or within "
+        "the cell without any freeze.",
+        "A warning is not a latency: the same one came with 417 ms once and with 23 ms from the "
+        "disk cache.",
+        "Warm up with batch sizes of all three classes (1, multiples of 16, others) at the "
+        "measured temperature.",
+    ),
+    Explanation(
+        "FIRST_CALL", "suspect inside a measured cell, else info",
+        "The start's first request took far longer than the same request again.",
+        "ngram compiles with numba on its first real call: 1.5 to 1.9 s that no monitor sees.",
+        "Give the experiment a warm-up.",
+    ),
+    Explanation(
+        "CACHE_WARM", "suspect above 10 % of the prompt tokens, else info",
+        "Uncached prompt tokens of the two sides that differ by more than a block per request "
+        "(two where the drafter recomputes the last block found).",
+        "The same prompts a second time: TTFT 217 ms became 112 ms on an H200.",
+        "Use 'prefix_cache: reset' in the experiment.",
+    ),
+    Explanation(
+        "CLIENT_STARVED", "invalid from 1 % of the cell",
+        "A load generator that did not get the CPU: idle slots, late sends, chunks read several "
+        "at once, a clock that stepped.",
+        "The times then measure this client, not the server.",
+        "Leave a CPU to the client, start the server in the same session, use more workers.",
+    ),
+    Explanation(
+        "SERVER_STARVED", "suspect",
+        "The server's processes were ready to run and waited for a CPU, or the hypervisor took "
+        "it away.",
+        "ngram drafts on the CPU: a busy host slows it and not the baseline.",
+        "A quieter machine, more cores for the server, no other work beside it.",
+    ),
+    Explanation(
+        "FOREIGN_TRAFFIC", "invalid",
+        "The server counted requests that this load did not send.",
+        "They took part of every step.",
+        "Give the server a port that nobody else knows.",
+    ),
+    Explanation(
+        "CO_TENANT", "invalid; unknown where ownership cannot be told",
+        "Somebody else's process on the same GPU during the cell.",
+        "It shares the memory bandwidth that decoding lives on.",
+        "Another GPU, or another time.",
+    ),
+    Explanation(
+        "THROTTLED", "suspect; a steady power cap is info",
+        "Thermal or hardware slowdown, or clocks that differ by more than 3 % between starts of "
+        "one variant.",
+        "Part of a speed-up or loss is then clocks.",
+        "Cool the card, lock its clocks below the cap, or read the clocks beside the row.",
+    ),
+    Explanation(
+        "PREEMPTED", "suspect",
+        "Preemptions, requests waiting, or fewer than 95 % of the slots running while the batch "
+        "should be full.",
+        "The batch was smaller than the load's name says; preempted requests are computed twice.",
+        "More KV cache, a higher max-num-seqs, shorter outputs, or a lower concurrency.",
+    ),
+    Explanation(
+        "COMPILE_CACHE", "suspect",
+        "One side started with compiled kernels on disk, the other without.",
+        "The same kernel cost 417 ms cold and 23 ms from the disk.",
+        "'compile_cache: per-variant' or 'fresh', or run once more.",
+    ),
+    Explanation(
+        "DEGENERATE", "suspect",
+        "Outputs that repeat themselves or run on after their end, where tokens per step before "
+        "that differ by more than 5 % from the whole.",
+        "A drafter guesses repetition for nothing: ngram gained 3-5x on a model with dummy "
+        "weights.",
+        "Sample as in production, let outputs end at EOS, use prompts that ask for long answers.",
+    ),
+    Explanation(
+        "DRIFT", "suspect",
+        "The baseline's first and last start differ by more than 3 %.",
+        "Something changed while measuring, and not for all variants alike.",
+        "More rounds, interleaved, on a quiet machine.",
+    ),
+    Explanation(
+        "TOO_FEW", "strikes a claim only",
+        "Fewer samples or rounds than a claim needs: a percentile, full-batch throughput, a win.",
+        "Two starts of one server differ by about 1 %; one round cannot tell that from a gain.",
+        "More requests for percentiles, at least three rounds for an interval, five for 2 %.",
+    ),
+    Explanation(
+        "MONITOR_OFF", "unknown",
+        "The log has no line saying that the compile monitor was activated.",
+        "Compiles then leave no line; freezes are still found, only not named.",
+        "None on a CPU; on a GPU vLLM 0.21 or newer, without enforce_eager.",
+    ),
+    Explanation(
+        "COALESCED", "suspect for step figures only",
+        "Chunks that hold several steps of their request, above 1 %.",
+        "Step latency, coverage and tokens per step from the stream are then off.",
+        "None needed for throughput, TTFT and TPOT; steps come from the server's own mean.",
+    ),
+    Explanation(
+        "LOSSY", "suspect",
+        "Greedy outputs that leave the baseline's at the same batch size at places where the two "
+        "best tokens were more than 0.5 nat apart, more often than the baseline leaves itself.",
+        "Speculation must not change what is said. Ties may fall either way: a 135M model agreed "
+        "with itself across batch sizes in 4 of 16 prompts.",
+        "Check the drafter and the rejection method; report it to vLLM if it stays.",
+    ),
+)  # fmt: skip
+
+CODES = {explanation.code: explanation for explanation in _ALL}
+"""Every code of the verdict table."""
+
+
+def text(explanation: Explanation) -> str:
+    """For the terminal."""
+    return (
+        f"{explanation.code} ({explanation.severity})\n"
+        f"  What it sees: {explanation.sees}\n"
+        f"  Why it matters: {explanation.matters}\n"
+        f"  What to do: {explanation.remedy}"
+    )
