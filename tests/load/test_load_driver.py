@@ -99,7 +99,7 @@ def test_the_slots_time_line(source, make_plan, drive):
         by_slot[row["slot"]].append(row)
         order = [row[f"t_{name}"] for name in ("ready", "send", "sent", "first", "last", "done")]
         assert order == sorted(order)
-        assert row["t_last"] - row["t_first"] == pytest.approx(0.012, abs=0.011)
+        assert row["t_last"] - row["t_first"] > 0.0115  # four ticks of 3 ms
     for mine in by_slot.values():
         assert [row["t_ready"] for row in mine] == [
             client["t_go"],
@@ -133,6 +133,6 @@ def test_open_loop_keeps_its_schedule(source, make_plan, drive):
     rows, client = drive(plan)
     for row, offset in zip(sorted(rows, key=lambda row: row["index"]), times, strict=True):
         assert row["t_scheduled"] == pytest.approx(client["t_go"] + offset, abs=1e-6)
-        assert 0 <= row["t_send"] - row["t_scheduled"] < 0.05
+        assert 0 <= row["t_send"] - row["t_scheduled"] < 0.25
         assert row["slot"] == row["index"]
     assert source.end()["most"] == 5  # nobody waited for somebody else's answer

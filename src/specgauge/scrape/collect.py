@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import math
 import threading
 import time
 import zlib
@@ -13,6 +14,11 @@ from specgauge.scrape.series import Scrape
 
 TIMEOUT_S = 2.0
 _LEVEL = 1
+
+
+def next_tick(k: int, periods: float) -> int:
+    """The grid place after ``k`` that is still to come when ``periods`` have passed."""
+    return max(k, math.floor(periods)) + 1
 
 
 class Collector:
@@ -36,7 +42,7 @@ class Collector:
         begin, k = time.monotonic(), 0
         while not stop.is_set():
             self._scrape()
-            k = max(k + 1, int((time.monotonic() - begin) / period) + 1)
+            k = next_tick(k, (time.monotonic() - begin) / period)
             stop.wait(begin + k * period - time.monotonic())
         self._scrape()
         self._connection.close()
