@@ -135,12 +135,13 @@ def _resolve(
 
 def _report(paths: RunPaths, strict: bool) -> int:
     from specgauge.analyze.summary import exit_code, summarise
+    from specgauge.config.references import published
     from specgauge.record.reader import read_run
     from specgauge.report.terminal import headline
     from specgauge.report.write import write_report
 
     record = read_run(paths.folder)
-    summary = summarise(record)
+    summary = summarise(record, published(find_project()))
     write_report(record, summary, paths)
     console.print(headline(summary))
     console.print(f"Report: {paths.analysis / 'report.md'}", highlight=False, soft_wrap=True)
@@ -163,13 +164,14 @@ def report(run: str | None, strict: bool) -> int:
 def analyze(run: str | None, strict: bool) -> int:
     """Analyse RUN again (default: the latest): summary.json and the headline only."""
     from specgauge.analyze.summary import exit_code, summarise
+    from specgauge.config.references import published
     from specgauge.record.atomic import write_json
     from specgauge.record.reader import read_run
     from specgauge.record.runs import find_run
     from specgauge.report.terminal import headline
 
     paths = find_run(find_project().results, run)
-    summary = summarise(read_run(paths.folder))
+    summary = summarise(read_run(paths.folder), published(find_project()))
     write_json(paths.summary, summary.model_dump(mode="json", by_alias=True))
     console.print(headline(summary))
     console.print(f"Summary: {paths.summary}", highlight=False, soft_wrap=True)

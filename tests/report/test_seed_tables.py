@@ -13,15 +13,20 @@ import yaml
 from specgauge.analyze import speedup
 from specgauge.analyze.document import (
     Cell,
+    Derived,
     LengthOverTime,
     LoadFacts,
     Observed,
+    Reason,
     Spread,
     StepSpread,
     Summary,
     VariantFacts,
 )
 from specgauge.analyze.latency import per_request
+from specgauge.analyze.references import beside
+from specgauge.config.project import Project
+from specgauge.config.references import published
 from specgauge.report import tables
 from specgauge.report.markdown import render
 
@@ -57,6 +62,26 @@ def observed(values: dict[str, Any], acceptance: dict[str, Any], tokens: int) ->
     )  # fmt: skip
 
 
+CLEAN_TTFT_MS = 130  # of the variants that did not stand still, as the seed took it
+
+
+def froze(cell: Cell) -> Cell:
+    """The cell with its TTFT's excess as a confirmed freeze before any token."""
+    ttft = cell.observed.ttft_ms.mean
+    if ttft is None or ttft < 1000 or not cell.observed.duration_s:
+        return cell
+    frozen = (ttft - CLEAN_TTFT_MS) / 1000
+    left = cell.observed.duration_s - frozen
+    return cell.model_copy(update={
+        "verdict": "SUSPECT",
+        "reasons": [Reason(code="FREEZE", severity="suspect", cause="JIT", detail="3.2 s")],
+        "derived": Derived(
+            frozen_s=frozen, output_tok_s=cell.observed.output_tokens / left,
+            from_="confirming repeat", verdict="VALID", confirmation="CONFIRMED ONE-OFF",
+        ),
+    })  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def summary(seed: dict[str, Any]) -> Summary:
     cells = [
@@ -69,14 +94,17 @@ def summary(seed: dict[str, Any]) -> Summary:
         for variant, values in seed["seed_observed"][f"concurrency_{c}"].items()
         if variant in TOKENS
     ]  # fmt: skip
+    cells = [froze(cell) for cell in cells]
     nothing = per_request(*empty_frames())
     compared = speedup.compare(cells, {speedup.key(c): nothing for c in cells}, "vanilla", {})
+    shipped = published(Project(Path(__file__).resolve().parents[2]))
     return Summary(
         experiment="seed", run_id="seed", model=seed["workload"]["target_model"],
         baseline="vanilla", baseline_measured=True, rounds=1,
         variants=[VariantFacts(name=n, speculative_config=c) for n, c in seed["variants"].items()],
         loads=[LoadFacts(name=f"c{c}", requests=16, concurrency=c, rate=None) for c in (1, 16)],
         starts=[], cells=cells, comparisons=compared, missing=[], reasons=[], recommendations=[],
+        references=beside(shipped, cells, compared),
     )  # fmt: skip
 
 
@@ -106,3 +134,53 @@ def test_the_seeds_page_says_what_one_round_is_worth(summary: Summary) -> None:
     assert "INDICATIVE" in text
     assert "460.2" in text
     assert "3,325" in text
+
+
+def derived(summary: Summary) -> dict[str, Any]:
+    return {c.variant: c for c in summary.comparisons if c.basis == "derived"}
+
+
+def test_the_seeds_corrected_speedups(seed: dict[str, Any], summary: Summary) -> None:
+    """1.70 and 0.94 from corrected throughputs (token counts differ); 0.98 needs none."""
+    told = seed["seed_derived"]["concurrency_16"]
+    corrected = derived(summary)
+    assert set(corrected) == {"ngram", "eagle3"}
+    for variant, comparison in corrected.items():
+        assert comparison.speedup == pytest.approx(told[variant]["speedup"], abs=0.01)
+        assert (comparison.verdict, comparison.reasons) == ("VALID", [])
+    raw = {c.variant: c for c in summary.comparisons if c.load == "c16" and c.basis == "observed"
+           and c.metric == "output_tok_s"}  # fmt: skip
+    assert raw["ngram_improved"].speedup == pytest.approx(0.98, abs=0.01)
+    assert {v: c.verdict for v, c in raw.items()} == {
+        "ngram": "SUSPECT", "ngram_improved": "VALID", "eagle3": "SUSPECT"
+    }  # fmt: skip
+    table = tables.corrected(summary)
+    rows = {r["variant"]: r for r in csv.DictReader(io.StringIO(table.csv()))}
+    assert rows["eagle3"]["confirmation"] == "CONFIRMED ONE-OFF"
+    assert float(rows["eagle3"]["corrected_speedup"]) == pytest.approx(1.70, abs=0.01)
+    assert float(rows["eagle3"]["speedup"]) == pytest.approx(1.39, abs=0.01)
+
+
+def test_the_seeds_durations_are_within_3_percent_of_the_author_s(
+    seed: dict[str, Any], summary: Summary
+) -> None:
+    told = seed["seed_derived"]["concurrency_16"]
+    rows = {r.variant: r for r in summary.references if r.metric == "duration_s"}
+    assert set(rows) == set(TOKENS)
+    for variant, row in rows.items():
+        assert row.ours == pytest.approx(told[variant]["duration_s"], abs=0.1)
+        assert row.theirs == seed["author"]["concurrency_16"][variant]["duration_s"]
+        assert row.difference is not None
+        assert abs(row.difference) <= 0.03
+
+
+def test_published_results_stand_beside_ours(summary: Summary) -> None:
+    text = render(summary, {})
+    assert "no pass mark" in text
+    assert "A100-SXM4-80GB" in text
+    ours = [r for r in summary.references
+            if (r.source, r.variant, r.load, r.metric)
+            == ("the exercise's author", "eagle3", "c16", "speedup")]  # fmt: skip
+    assert ours[0].theirs == 1.65
+    assert ours[0].ours == pytest.approx(1.70, abs=0.01)
+    assert ours[0].conditions["vllm"] == "0.11.0"

@@ -281,6 +281,14 @@ class Reference(Part):
     theirs: float
     ours: float | None
     difference: float | None
+    """ours / theirs - 1"""
+    metric: str = "speedup"
+    basis: Literal["observed", "derived"] = "observed"
+    """``derived``: their author took something off."""
+    verdict: Verdict | None = None
+    """Of ours."""
+    conditions: dict[str, str] = {}
+    """Of theirs."""
 
 
 class Summary(Part):

@@ -85,6 +85,20 @@ class RunSetup:
 
 
 @dataclass(frozen=True)
+class Published:
+    """One published number, to be set beside ours."""
+
+    source: str
+    conditions: tuple[tuple[str, str], ...]
+    """GPU, model, version, settings, workload, client: name and value."""
+    variant: str
+    load: str
+    metric: str
+    basis: str
+    value: float
+
+
+@dataclass(frozen=True)
 class CellRecord:
     """Records of one cell: variant x start x load x repeat."""
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from specgauge.analyze import figures, fingerprint, prefill, prefix_cache, speedup, validity
+from specgauge.analyze import (
+    figures,
+    fingerprint,
+    prefill,
+    prefix_cache,
+    references,
+    speedup,
+    validity,
+)
 from specgauge.analyze.context import CellContext, StartContext
 from specgauge.analyze.counters import Counters
 from specgauge.analyze.derived import derive
@@ -22,7 +30,7 @@ from specgauge.analyze.document import (
 from specgauge.analyze.log import traits
 from specgauge.analyze.log.traits import EngineTraits
 from specgauge.analyze.recommend import recommend
-from specgauge.analyze.records import DRIFT_ROLE, RunRecord, RunSetup, StartRecord
+from specgauge.analyze.records import DRIFT_ROLE, Published, RunRecord, RunSetup, StartRecord
 from specgauge.analyze.validity import cache_warm, drift
 from specgauge.errors import ExitCode
 
@@ -32,8 +40,8 @@ PARTIAL = "partial start"
 INVALID = "INVALID"
 
 
-def summarise(run: RunRecord) -> Summary:
-    """Everything that the report shows of ``run``."""
+def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
+    """Everything that the report shows of ``run``; ``published``: results to set beside ours."""
     setup = run.setup
     starts = [_context(start) for start in run.starts]
     reference = _baseline_traits(starts, setup.baseline)
@@ -88,6 +96,7 @@ def summarise(run: RunRecord) -> Summary:
         cells=cells,
         comparisons=comparisons,
         matched_comparisons=speedup.compare_matched(cells, latencies, _matched(setup), evidence),
+        references=references.beside(published, cells, comparisons),
         missing=_missing(setup, run, cells),
         reasons=list(drifts.values()),
         recommendations=recommend(setup, comparisons, [load.name for load in loads]),

@@ -33,6 +33,12 @@ CORRECTED = (
     "where a repeat on the same server, with the prefix cache put back, confirmed a one-off."
 )
 
+PLAUSIBILITY = (
+    "Other GPUs, models and versions: these show whether ours are plausible, and are no pass mark. "
+    "At concurrency 1 speed-ups of one model agree across cards (memory bandwidth cancels out); at "
+    "16 they do not."
+)
+
 
 def render(summary: Summary, figures: Mapping[str, str]) -> str:
     """The report; ``figures``: file name (without suffix) → caption of those drawn."""
@@ -59,6 +65,9 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
     checks = tables.checks(summary)
     if checks.rows:
         parts += ["### Cross-checks", CHECKS, checks.markdown()]
+    published = tables.references(summary)
+    if published.rows:
+        parts += ["## " + published.title, PLAUSIBILITY, published.markdown()]
     if figures:
         parts.append("## Figures")
         for name, caption in figures.items():

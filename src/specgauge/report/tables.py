@@ -279,6 +279,26 @@ def checks(summary: Summary) -> Table:
     return Table("checks", "Cross-checks", columns, rows)
 
 
+def references(summary: Summary) -> Table:
+    """Published results beside ours."""
+    names = ("source", "variant", "load", "metric", "basis")
+    columns = (
+        *(Column(name, name) for name in names),
+        Column("theirs", "theirs", lambda v: numbers.number(v, 2)),
+        Column("ours", "ours", lambda v: numbers.number(v, 2)),
+        Column("difference", "difference", lambda v: numbers.MISSING if v is None else f"{v:+.0%}"),
+        Column("their_conditions", "their conditions"),
+        _text("verdict"),
+    )
+    rows: list[list[Value]] = [
+        [r.source, r.variant, r.load, r.metric.replace("_", " "), r.basis, r.theirs, r.ours,
+         r.difference, ", ".join(r.conditions.get(k, "") for k in ("model", "gpu", "vllm")),
+         r.verdict]
+        for r in summary.references
+    ]  # fmt: skip
+    return Table("references", "Published results beside ours", columns, rows)
+
+
 def comparisons(summary: Summary) -> Table:
     """Every comparison, for programs."""
     names = ("variant", "against", "load", "metric", "basis", "speedup", "low", "high", "rounds",
@@ -295,7 +315,7 @@ def every(summary: Summary) -> list[Table]:
     """All tables of a run."""
     loads = [per_load(summary, load) for load in summary.loads]
     tables = [headline(summary), corrected(summary), *loads, all_cells(summary), checks(summary),
-              comparisons(summary)]  # fmt: skip
+              references(summary), comparisons(summary)]  # fmt: skip
     return [table for table in tables if table.rows]
 
 

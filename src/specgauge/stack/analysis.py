@@ -10,6 +10,7 @@ from rich.console import Console
 
 from specgauge.analyze.summary import exit_code, summarise
 from specgauge.config.project import find_project
+from specgauge.config.references import published
 from specgauge.errors import ExitCode, SpecgaugeError, UsageError
 from specgauge.record.layout import RunPaths
 from specgauge.record.reader import read_run
@@ -26,7 +27,7 @@ def main() -> int:
     try:
         paths = which(results, os.environ.get("RUN"), Path(os.environ[FOLDER]))
         record = read_run(paths.folder)
-        summary = summarise(record)
+        summary = summarise(record, published(find_project()))
         write_report(record, summary, paths)
     except NothingMeasured as nothing:
         console.print(f"specgauge: {nothing}", style="red", markup=False, soft_wrap=True)
