@@ -29,7 +29,7 @@ from specgauge.serve.linelog import LineLog
 from specgauge.serve.process import Runner
 
 _POLL_S = 0.1
-_CLIENT_WAIT_S = 600.0
+_CLIENT_WAIT_S = 120.0
 """How long a load generator may take to appear after this container."""
 _GPU_WAIT_S = 4 * 3600.0
 _REFUSED = 5

@@ -72,6 +72,7 @@ class StackRun:
         """
         prepare(self._stack.root, rootless=self._stack.env.get("SPECGAUGE_UID") == "0")
         self._look_around()
+        self._view()
         state = self._state
         try:
             for plan in self._pending():
@@ -104,6 +105,12 @@ class StackRun:
                 "Wait for it, or stop it with 'make down'."
             )
 
+    def _view(self) -> None:
+        """Start what is for viewing, apart: an ``up`` that names it would wait for its end."""
+        services = [name for name in _VIEWING if self._can_view(name)]
+        if services:
+            self._compose(["--profile", "observe", "up", "--detach", "--quiet-pull", *services])
+
     def _pending(self) -> Iterator[StartPlan]:
         """The starts still to make; what the run has already is known once it is open."""
         for plan in self._planned:
@@ -115,7 +122,6 @@ class StackRun:
     def _one(self, plan: StartPlan) -> None:
         variant, state = plan.variant, self._state
         services = [f"vllm-{variant}", f"loadgen-{variant}"]
-        services += [name for name in _VIEWING if self._can_view(name)]
         started = time.time()
         try:
             code = self._compose(

@@ -1,0 +1,163 @@
+"""``specgauge run --runtime compose``: the host's side, in a checkout of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from compose_stack import ROOT, UID, Stack
+
+from specgauge.stack.env import put
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def checkout(stack: Stack) -> Iterator[Path]:
+    root = stack.folder / "checkout"
+    root.mkdir()
+    for name in ("compose.yaml", "compose.cpu.yaml"):
+        shutil.copy(ROOT / name, root / name)
+    (stack.folder / "config").rename(root / "config")
+    (root / "config" / "models" / "sim.yaml").write_text("path: example/sim\nplatform: cpu\n")
+    kept = ("SPECGAUGE_", "_IMAGE", "_FOLDER", "_CACHE")
+    values = {k: v for k, v in stack.env.items() if any(part in k for part in kept)}
+    values = {k: v for k, v in values.items() if k not in os.environ}
+    values["CONFIG_FOLDER"] = str(root / "config")
+    values["PROMETHEUS_PORT"] = "0"
+    put(root / ".env", values)
+    (root / "models").mkdir()
+    stack.env["CONFIG_FOLDER"] = str(root / "config")
+    subprocess.run(["chown", "-R", f"{UID}:{UID}", str(root)], check=True)
+    yield root
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "specgauge.cli", "run", "-e", "planted", *words]
+
+
+def run(stack: Stack, checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "SPECGAUGE_RESULTS": str(stack.results)}
+    return subprocess.run(
+        command(*words),
+        cwd=checkout,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def plant(stack: Stack, checkout: Path, truth: dict[str, object], **changes: object) -> None:
+    config = stack.folder / "config"
+    config.symlink_to(checkout / "config")
+    stack.experiment(truth, **changes)
+    (checkout / "config" / "models" / "sim.yaml").write_text("path: example/sim\nplatform: cpu\n")
+    config.unlink()
+
+
+def test_rounds_are_interleaved_in_one_run_and_the_code_is_exact(
+    stack: Stack, checkout: Path
+) -> None:
+    small = [{"concurrency": 1, "requests": 2}]
+    plant(stack, checkout, {}, rounds=2, loads=small)
+
+    done = run(stack, checkout, "-v", "all", "--runtime", "auto")
+
+    assert done.returncode == 0, done.stdout
+    assert "runtime: compose" in done.stdout
+    starts = sorted(
+        (json.loads(path.read_text())["started_at"], path.parts[-3])
+        for path in stack.run_folder().glob("*/start-*/launch.json")
+    )
+    assert [variant for _, variant in starts] == ["vanilla", "ngram", "vanilla", "ngram"]
+    assert (stack.run_folder() / "analysis" / "report.md").is_file()
+    stack.assert_stopped()
+    # All measured: nothing is started again in the run that is named.
+    again = run(
+        stack, checkout, "-v", "all", "--runtime", "compose", "--run", stack.run_folder().name
+    )
+    assert again.returncode == 0, again.stdout
+    assert len(list(stack.run_folder().glob("*/start-*"))) == 4
+
+
+def test_dead_server_is_incomplete_and_the_other_variant_is_measured(
+    stack: Stack, checkout: Path
+) -> None:
+    truth = {"die": {"after_requests": 2, "variants": ["ngram"]}}
+    plant(stack, checkout, truth, loads=[{"concurrency": 1, "requests": 4}])
+
+    done = run(stack, checkout, "-v", "all", "--runtime", "compose")
+
+    assert done.returncode == 4, done.stdout
+    assert "not measured: ngram" in done.stdout
+    verdicts = {c["variant"]: c["verdict"] for c in stack.summary()["cells"]}
+    assert verdicts == {"vanilla": "VALID", "ngram": "INVALID"}
+    stack.assert_stopped()
+
+
+def test_ctrl_c_ends_with_130(stack: Stack, checkout: Path) -> None:
+    plant(stack, checkout, {"step_ms": {1: 200.0}})
+    env = {**os.environ, "SPECGAUGE_RESULTS": str(stack.results)}
+    process = subprocess.Popen(
+        command("-v", "ngram", "--runtime", "compose"),
+        cwd=checkout,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,
+    )
+    deadline = time.monotonic() + 60
+    while not list(stack.results.glob("planted/*/ngram/start-0/c1/repeat-0")):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    stack.assert_stopped()
+
+
+def test_missing_images_name_the_remedy_and_auto_goes_on_as_processes(
+    stack: Stack, checkout: Path
+) -> None:
+    put(checkout / ".env", {"LOADGEN_IMAGE": "no-such-image"})
+
+    wished = run(stack, checkout, "-v", "ngram", "--runtime", "compose")
+    auto = run(stack, checkout, "-v", "ngram", "--runtime", "auto")
+
+    assert wished.returncode == 5
+    assert "make build CPU=1" in wished.stdout
+    assert "runtime: process (Compose cannot be used: images are missing" in auto.stdout
+
+
+def test_strangers_with_our_name_are_left_alone(stack: Stack, checkout: Path) -> None:
+    other = stack.folder / "other"
+    other.mkdir()
+    label = "com.docker.compose.project"
+    made = subprocess.run(
+        [
+            *("docker", "create", "--label", f"{label}={stack.name}"),
+            *("--label", f"{label}.working_dir={other}", stack.env["LOADGEN_IMAGE"]),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    try:
+        done = run(stack, checkout, "-v", "ngram", "--runtime", "compose")
+        assert done.returncode == 5
+        assert str(other) in done.stdout
+        subprocess.run(["docker", "inspect", made], capture_output=True, check=True)
+    finally:
+        subprocess.run(["docker", "rm", made], capture_output=True, check=True)
