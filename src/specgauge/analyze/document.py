@@ -175,6 +175,8 @@ class Cell(Part):
     derived: Derived | None = None
     fingerprint: str | None = None
     """Short hash of what it was measured under; cells that may be compared share it."""
+    timeline: list[tuple[float, float]] = []
+    """Of a cell that stood still: (seconds after the first send, output tokens per second)."""
 
 
 class Comparison(Part):

@@ -13,6 +13,7 @@ from specgauge.analyze import (
     prefix_cache,
     references,
     speedup,
+    timeline,
     validity,
 )
 from specgauge.analyze.context import CellContext, StartContext
@@ -186,6 +187,11 @@ def _cell(context: CellContext, counting: Mapping[tuple[str, int, str], int]) ->
         reasons=reasons,
         observed=figures.observe(context),
         derived=derive(context, reasons),
+        timeline=(
+            timeline.tokens_over_time(context.chunks, context.span)
+            if context.freezes and context.span
+            else []
+        ),
     )
 
 

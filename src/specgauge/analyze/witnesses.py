@@ -45,7 +45,7 @@ def counters_flat(counters: Counters, window: Window, freeze: Freeze) -> Witness
     silence = freeze.silence
     if silence.seconds <= resolution:
         return None
-    flat = _longest_flat(times, values, silence.t0 - resolution, silence.t1 + resolution)
+    flat = _longest_flat(times, values, silence.t0, silence.t1 + resolution)
     return Witness(
         "server's generated tokens",
         f"no growth for {flat:.2f} s (to {resolution:.2f} s)",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from specgauge.analyze.document import Cell, Summary
-from specgauge.report.figures import style
+from specgauge.report.figures import freezes, style
 
 CAPTION = (
     "Acceptance length over time, from the server's counters (points of at least 1 s and 10 "
     "drafts), first counted start of each variant. It is conditional on a draft: read it beside "
-    "coverage and tokens per step."
+    "coverage and tokens per step. A shaded span is a freeze of one of them."
 )
 
 
@@ -32,6 +32,7 @@ def draw(summary: Summary) -> Figure | None:
         named: set[str] = set()
         for axes, load in zip(panels, loads, strict=True):
             verdicts: list[str] = []
+            frozen: dict[tuple[float, float], list[str]] = {}
             for name, look in looks.items():
                 cell = _first([c for c in drafting if c.load == load and c.variant == name])
                 if cell is None:
@@ -40,6 +41,10 @@ def draw(summary: Summary) -> Figure | None:
                 if verdict := style.mark([cell]):
                     verdicts.append(f"{name} {verdict}")
                 top = max(top, *(v for _, v in points))
+                for freeze in freezes.of(cell):
+                    frozen.setdefault(
+                        (round(freeze.t0 or 0, 1), round(freeze.t1 or 0, 1)), []
+                    ).append(name)
                 axes.plot(
                     [t for t, _ in points],
                     [v for _, v in points],
@@ -52,6 +57,10 @@ def draw(summary: Summary) -> Figure | None:
                     label=None if name in named else name,
                 )
                 named.add(name)
+            for (t0, t1), who in frozen.items():
+                freezes.shade(axes, t0, t1)
+                axes.text(t1, 0.03, " FREEZE " + ", ".join(dict.fromkeys(who)), fontsize=8,
+                          va="bottom", transform=axes.get_xaxis_transform())  # fmt: skip
             axes.text(0.995, 0.98, ", ".join(verdicts), fontsize=8, ha="right", va="top",
                       transform=axes.transAxes)  # fmt: skip
             axes.set_ylabel(f"Acceptance\nlength at {load}")
