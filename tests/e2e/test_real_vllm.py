@@ -161,3 +161,14 @@ def test_a_killed_engine_makes_the_cell_invalid_and_keeps_its_records(real: Real
     chunks = pd.read_parquet(real.latest / "vanilla/start-0/c1/repeat-0/chunks.parquet")
     assert len(chunks) > 0
     assert not real.processes()
+
+
+def test_the_embedded_drafter_is_accepted(real: RealRun) -> None:
+    """A random drafter would give an acceptance length of 1.0."""
+    code, text = real.run(
+        variants=["eagle3"], loads=[{"concurrency": 1, "requests": 3}], output_tokens=96
+    )
+    assert code in (0, 3), text
+    observed = real.cells()["eagle3", 0, "c1"]["observed"]
+    assert observed["acceptance_length"] > 1.5
+    assert observed["tokens_per_step"] > 1.5
