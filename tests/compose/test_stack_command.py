@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def checkout(stack: Stack) -> Iterator[Path]:
+def checkout(stack: Stack) -> Path:
     root = stack.folder / "checkout"
     root.mkdir()
     for name in ("compose.yaml", "compose.cpu.yaml"):
@@ -37,7 +36,7 @@ def checkout(stack: Stack) -> Iterator[Path]:
     (root / "models").mkdir()
     stack.env["CONFIG_FOLDER"] = str(root / "config")
     subprocess.run(["chown", "-R", f"{UID}:{UID}", str(root)], check=True)
-    yield root
+    return root
 
 
 def command(*words: str) -> list[str]:
