@@ -218,3 +218,12 @@ def test_redaction_keeps_what_is_no_secret() -> None:
     assert "planted" not in " ".join(clean)
     assert clean[-2:] == ["--max-num-batched-tokens", "8"]
     assert strike_out({"MY_API_KEY": "planted", "A": "b"}) == {"A": "b", "MY_API_KEY": "***"}
+
+
+def test_records_that_cannot_be_written_end_it_with_a_status_of_their_own(
+    run: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "launch.json").mkdir()  # nothing can be renamed onto a folder
+    ran = run(SERVER + SERVE)
+    assert ran.process.wait(20) == 74
+    assert leftovers(ran.id) == []

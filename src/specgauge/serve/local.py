@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable
 
+from specgauge.errors import EnvironmentFault
 from specgauge.record.atomic import write_json
 from specgauge.record.documents import Launch
 from specgauge.serve.launchfile import LaunchFile
 from specgauge.serve.ports import require_free
+from specgauge.serve.process import UNWRITABLE
 from specgauge.serve.protocol import ServerDied, ServerSpec
 from specgauge.serve.tree import leftovers
 
@@ -89,6 +91,11 @@ class LocalServer:
             return death
         if self._runner is None or self._runner.poll() is None:
             return None
+        if self._runner.returncode == UNWRITABLE:
+            raise EnvironmentFault(
+                f"{self._spec.paths.folder}: the server's records cannot be written: "
+                "the disk is full, or the folder is not ours to write. The server was stopped."
+            )
         return f"its runner ended with status {self._runner.returncode}.{self._file.tail()}"
 
     def stop(self) -> Launch:

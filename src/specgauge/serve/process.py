@@ -33,6 +33,9 @@ from specgauge.serve.memory import oom_kills
 from specgauge.serve.redact import strike_out, strike_out_argv
 from specgauge.serve.tree import START_MARK, descendants
 
+UNWRITABLE = 74
+"""Exit status (EX_IOERR): server.log or launch.json cannot be written; the server is gone."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _KILL_WAIT_S = 30.0
@@ -74,6 +77,8 @@ class Runner:
         self.signalled = False
         """A signal asked to stop (not the marker, not the pipe)."""
         self._oom_kills = oom_kills()
+        self._fault: OSError | None = None
+        """launch.json could not be written."""
         self._ready_at: float | None = None
         self._child: int | None = None
         self._status: int | None = None
@@ -130,7 +135,7 @@ class Runner:
         self._launch["oom_killed"] = oom_kills() > self._oom_kills
         self._launch["cache_after"] = [cache_state(f) for f in self._spec.get("caches", [])]
         self._save()
-        return self._exit_code()
+        return UNWRITABLE if self._fault else self._exit_code()
 
     @property
     def asked_to_stop(self) -> bool:
@@ -261,13 +266,19 @@ class Runner:
     def _save(self) -> None:
         path = Path(self._spec["launch"])
         temporary = path.with_name(f".{path.name}.tmp")
-        # A full disk must not end the one process that can stop the server.
-        with contextlib.suppress(OSError):
+        try:
             with temporary.open("w", encoding="utf-8") as file:
                 json.dump(self._launch, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)
+        except OSError as error:
+            # A full disk must not end the one process that can stop the server; but without
+            # launch.json nobody learns that it is ready: it is stopped in order.
+            self._fault = error
+            self._stop.set()
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
 
 def main(spec_path: str) -> int:
@@ -281,7 +292,11 @@ def main(spec_path: str) -> int:
     """
     with open(spec_path, encoding="utf-8") as file:
         spec = json.load(file)
-    code = Runner(spec).run()
+    try:
+        code = Runner(spec).run()
+    except OSError as error:  # the log cannot be opened: no server was started
+        sys.stderr.write(f"specgauge: {error}\n")
+        return UNWRITABLE
     return code if 0 <= code <= 255 else 128 - code
 
 

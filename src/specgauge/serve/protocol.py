@@ -48,7 +48,11 @@ class Server(Protocol):
         """
 
     def death(self) -> str | None:
-        """One line on how it ended by itself, or None while it lives."""
+        """How it ended by itself, or None while it lives.
+
+        Raises:
+            EnvironmentFault: its records cannot be written any more (disk full).
+        """
 
     def stop(self) -> Launch:
         """End it and its whole tree; returns what the runner recorded.  Safe to call twice."""
