@@ -114,9 +114,11 @@ def build_cell(
         done = t + plant.read_delay_s
         free[slot] = done
         for seq, (size, at) in enumerate(zip(sizes, times, strict=True)):
+            begin = 100_000 * (i + 1) + sum(sizes[:seq])  # no two alike: nothing degenerate
+            ids = list(range(begin, begin + size))
             chunk_rows.append(
                 {"request": i, "seq": seq, "t": at, "t_user": at + plant.read_delay_s,
-                 "kernel": plant.kernel, "tokens": size, "token_ids": [7] * size, "shared_read": 1}
+                 "kernel": plant.kernel, "tokens": size, "token_ids": ids, "shared_read": 1}
             )  # fmt: skip
         rows.append(
             {

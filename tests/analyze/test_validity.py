@@ -283,7 +283,7 @@ def test_the_first_request_sent_again_decides() -> None:
 
 def test_preemptions() -> None:
     cell = context(build_cell(CLEAN), extra={"vllm:num_preemptions_total": 3.0})
-    assert reason(cell, "PREEMPTED").evidence == {"preemptions": 3}
+    assert reason(cell, "PREEMPTED").evidence["preemptions"] == 3
 
 
 def test_merged_chunks_taint_step_figures_only() -> None:

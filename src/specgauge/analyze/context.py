@@ -9,6 +9,7 @@ import pandas as pd
 
 from specgauge.analyze import (
     confirmation,
+    degenerate,
     freezes,
     latency,
     prefill,
@@ -179,3 +180,10 @@ class CellContext:
             all(d is not None and d.prefix_cache_was_reset for d in documents),
         )
         return confirmation.judge(self.freezes, repeat.freezes, alike)
+
+    @cached_property
+    def degeneration(self) -> degenerate.Degeneration | None:
+        """Repetition and text after the end in its outputs."""
+        model = self.setup.facts.get("model")
+        eos = model.get("eos_token_ids") or () if isinstance(model, dict) else ()
+        return degenerate.measure(self.chunks, tuple(eos))

@@ -20,6 +20,8 @@ class Model(StrictModel):
     revision: str | None = None
     drafters: dict[str, str] = {}
     """Drafter name → hub name or folder."""
+    eos_token_ids: list[int] = []
+    """Tokens that end an answer: with ``ignore_eos`` what follows one is told apart."""
     chat_template_kwargs: dict[str, bool | int | str] = {}
     server_args: ServerArgs = {}
     server_env: dict[str, str] = {}

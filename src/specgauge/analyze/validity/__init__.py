@@ -13,6 +13,7 @@ from specgauge.analyze.document import Reason, Verdict
 from specgauge.analyze.validity import (
     client_starved,
     coalesced,
+    degenerate,
     first_call,
     forced_trait,
     foreign_traffic,
@@ -37,6 +38,7 @@ CELL_CHECKS: tuple[CellCheck, ...] = (
     jit.check,
     preempted.check,
     coalesced.check,
+    degenerate.check,
     forced_trait.check,
     too_few.check,
     monitor_off.check,

@@ -1,25 +1,67 @@
-"""PREEMPTED: requests were thrown out of the batch and computed again."""
+"""PREEMPTED: the batch was not as full as the load's name says.
+
+Preemptions throw requests out of the batch and compute them again; requests that wait, or slots
+that stand empty, make it smaller.
+"""
 
 from __future__ import annotations
 
+import numpy as np
+
+from specgauge.analyze import throughput
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason
 
 CODE = "PREEMPTED"
 
+FULL = 0.95
+"""Of the slots that must run on average while the batch is full: successors take a step or two to
+enter, which at 100 steps a request costs 1 to 2 %."""
+MIN_SCRAPES = 5
+"""Scrapes inside the full-batch window before its gauges are averaged: a second."""
+
 
 def check(cell: CellContext) -> Reason | None:
-    """Suspect when the server counted preemptions inside the cell's window."""
+    """Suspect when the server counted preemptions, or its batch was not full when it should be."""
     if cell.window is None:
         return None
-    count = cell.start.counters.delta("vllm:num_preemptions_total", cell.window)
-    if not count:
+    count = cell.start.counters.delta("vllm:num_preemptions_total", cell.window) or 0
+    running, waiting = _while_full(cell)
+    concurrency = cell.load.concurrency or 0
+    seen = []
+    if count:
+        seen.append(f"{round(count)} preemptions: the KV cache was too small for the batch")
+    if running is not None and running < FULL * concurrency:
+        seen.append(
+            f"{running:.1f} of {concurrency} requests were running on average while the batch "
+            "should have been full"
+        )
+    if waiting is not None and waiting > (1 - FULL) * concurrency:
+        seen.append(f"{waiting:.1f} requests were waiting on average in that time")
+    if not seen:
         return None
     return Reason(
         code=CODE,
         severity="suspect",
-        detail=f"{round(count)} preemptions: the KV cache was too small for the batch.",
-        remedy="More KV cache (gpu_memory_utilization, kv-cache space), shorter outputs or a lower "
-        "concurrency.",
-        evidence={"preemptions": round(count)},
+        detail="; ".join(seen) + ".",
+        remedy="More KV cache (gpu_memory_utilization, kv-cache space), a higher max-num-seqs, "
+        "shorter outputs or a lower concurrency.",
+        evidence={"preemptions": round(count), "running": running, "waiting": waiting},
     )
+
+
+def _while_full(cell: CellContext) -> tuple[float | None, float | None]:
+    """Mean requests running and waiting over the scrapes in the full-batch window.
+
+    None without such a window, with one slot (between two requests none runs), or too few scrapes.
+    """
+    span = throughput.full_batch(cell.requests, cell.load.concurrency)
+    if span is None or cell.window is None or (cell.load.concurrency or 0) < 2:
+        return None, None
+    found = []
+    for name in ("vllm:num_requests_running", "vllm:num_requests_waiting"):
+        times, values = cell.start.counters.sampled(name, cell.window)
+        inside = (times >= span.t0) & (times <= span.t1)
+        enough = int(inside.sum()) >= MIN_SCRAPES
+        found.append(float(np.mean(values[inside])) if enough else None)
+    return found[0], found[1]

@@ -1,0 +1,42 @@
+"""DEGENERATE: repetition or text after the end flatters the drafter."""
+
+from __future__ import annotations
+
+from specgauge.analyze.context import CellContext
+from specgauge.analyze.document import Reason
+
+CODE = "DEGENERATE"
+
+LIMIT = 0.05
+"""Difference in tokens per step: as much of a speed-up would be the degenerate part's."""
+
+
+def check(cell: CellContext) -> Reason | None:
+    """Suspect when tokens per step before it differ by more than 5 % from the whole, or hardly
+    anything lies before it; info where outputs degenerate without that.  Nothing where only few do
+    (under a tenth) and it is alike.
+    """
+    if cell.variant.speculative_config is None:
+        return None
+    found = cell.degeneration
+    if found is None or not found.requests:
+        return None
+    suspect = found.difference is None or abs(found.difference) > LIMIT
+    if not suspect and found.requests < 0.1 * found.of:
+        return None
+    before = "hardly any output before that"
+    if found.before is not None and found.difference is not None:
+        before = f"{found.before:.2f} before that ({found.difference:+.0%})"
+    return Reason(
+        code=CODE,
+        severity="suspect" if suspect else "info",
+        detail=f"{found.requests} of {found.of} outputs repeat themselves or run on after their "
+        f"end: {found.tokens_per_step:.2f} tokens per step in all, {before}.",
+        remedy="Sample as in production, let outputs end (ignore_eos: false), or use prompts that "
+        "ask for long answers.",
+        evidence={
+            "requests": found.requests,
+            "tokens_per_step": found.tokens_per_step,
+            "tokens_per_step_before": found.before,
+        },
+    )

@@ -1,0 +1,91 @@
+"""Degenerate output and a batch that is not full: planted, found; clean ones are left alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from synthetic_run import Built, Event, Plant, build_cell
+from test_validity import codes, context, reason
+from virtual_run import VirtualStart
+
+from specgauge.analyze import degenerate, validity
+from specgauge.simulate.tokens import EOS
+from specgauge.simulate.truth import Truth
+
+PROSE = list(range(1000, 1200))
+
+
+def test_onset() -> None:
+    assert degenerate.onset(PROSE) is None
+    loop = PROSE[:50] + [7, 8, 9] * 40
+    assert degenerate.onset(loop) == pytest.approx(53, abs=1)
+    assert degenerate.onset([*PROSE[:30], 2, *PROSE[30:]], eos=(2,)) == 31
+    assert degenerate.onset([*PROSE, 2], eos=(2,)) is None
+    quoted = PROSE + PROSE[:20] + list(range(2000, 2200))
+    assert degenerate.onset(quoted) is None
+
+
+def cell_of(truth: dict, requests: int = 8):
+    planted = Truth.model_validate({"step_ms": {"1": 20, "16": 30}, **truth})
+    server = VirtualStart(planted, "ngram:4", "ngram")
+    prompts = [[100 + i] * 20 for i in range(requests)]
+    record = server.cell("c4", prompts, 4, 200)
+    chunks = record.chunks
+    return record, chunks
+
+
+def test_text_after_the_end_that_repeats_is_told_apart() -> None:
+    drafts = {"ngram": {"acceptance": [0.6, 0.6], "coverage": 0.4}}
+    _, chunks = cell_of({"eos": [60, 90], "repeat_after_eos": True, "variants": drafts})
+    found = degenerate.measure(chunks, (EOS,))
+    assert found is not None
+    assert found.requests == found.of == 8
+    # The plant accepts alike before and after: a loop that costs nothing is no difference.
+    assert found.difference == pytest.approx(0.0, abs=0.15)
+
+
+def lifted(built: Built, from_seq: int) -> Built:
+    """Every chunk of the later part holds five repeated tokens more."""
+    chunks = built.record.chunks.copy()
+    late = chunks["seq"] >= from_seq
+    ids = [
+        [*own, 7, 7, 7, 7, 7] if is_late else list(own)
+        for own, is_late in zip(chunks["token_ids"], late, strict=True)
+    ]
+    looped = [[7] * len(i) if is_late else i for i, is_late in zip(ids, late, strict=True)]
+    chunks["token_ids"] = looped
+    chunks["tokens"] = chunks["tokens"].where(~late, chunks["tokens"] + 5).astype("Int16")
+    return replace(built, record=replace(built.record, chunks=chunks))
+
+
+def test_a_drafter_that_lives_on_repetition_is_suspect() -> None:
+    built = lifted(build_cell(Plant(requests=20, k=6, coverage=0.1), variant="ngram"), 30)
+    seen = reason(context(built), "DEGENERATE")
+    assert seen.severity == "suspect"
+    assert seen.evidence["requests"] == 20
+    assert "before that" in seen.detail
+
+
+def test_nothing_but_repetition_is_suspect_too() -> None:
+    built = lifted(build_cell(Plant(requests=20, k=6, coverage=0.1), variant="ngram"), 0)
+    assert "hardly any output" in reason(context(built), "DEGENERATE").detail
+    assert "DEGENERATE" not in codes(context(lifted(build_cell(Plant(requests=20)), 0)))
+
+
+def gauged(running: float, waiting: float) -> Built:
+    """A cell whose server says how many ran."""
+    built = build_cell(Plant(requests=20, concurrency=4))
+    first = built.events[0]
+    gauges = {
+        ("vllm:num_requests_running", "{}"): running,
+        ("vllm:num_requests_waiting", "{}"): waiting,
+    }
+    return replace(built, events=[Event(first.t - 0.01, gauges), *built.events])
+
+
+def test_a_batch_that_is_not_full() -> None:
+    short = reason(context(gauged(3.5, 0.0)), "PREEMPTED")
+    assert "3.5 of 4 requests were running" in short.detail
+    assert "waiting on average" in reason(context(gauged(4.0, 1.0)), "PREEMPTED").detail
+    assert validity.verdict(validity.check_cell(context(gauged(3.9, 0.1)))) == "VALID"
