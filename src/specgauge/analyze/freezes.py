@@ -16,6 +16,9 @@ STEPS = 10
 most 1.3 medians in clean captures)."""
 MIN_S = 0.25
 """And longer than this: a collected garbage or a slow scrape costs tens of milliseconds."""
+PREFILL_SLACK = 0.5
+"""And by more than this share of the prefill that was taken off: in clean captures one prompt's
+rate strays by up to 30 % from the median (batching, other work on the machine)."""
 
 BatchClass = Literal["one", "multiple_of_16", "other"]
 
@@ -76,7 +79,7 @@ def find(
             if speed is None:
                 continue
             cost = entered / speed
-        if silence.seconds - cost > limit:
+        if silence.seconds - cost > max(limit, PREFILL_SLACK * cost):
             found.append(Freeze(silence, cost, step))
     return found
 

@@ -23,7 +23,13 @@ GAP_BUCKETS = "vllm:inter_token_latency_seconds_bucket"
 PREFILL_SHARE = 0.1
 """The server's mean prefill time and the client's silence differ by queueing and the way there."""
 LOG_SHARE = 0.05
-"""A log line's rate is printed with one decimal and its span is known to a step or two."""
+"""A log line's rate is printed with one decimal."""
+LOG_EDGE_S = 0.5
+"""The server counts up to about here before it prints: tokens this close to an edge of the line's
+span may belong to either side."""
+LOG_SPAN_S = 12.0
+"""A longer distance between two lines is not the span that the rate was taken over: idle servers
+fall silent."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +117,13 @@ def log_rate(
     """The log's line over the freeze gives as few tokens as the client got in its span."""
     middle = (freeze.silence.t0 + freeze.silence.t1) / 2
     for before, line in itertools.pairwise(lines):
-        if not before.t <= middle <= line.t or line.generation_tok_s is None:
-            continue
         span = line.t - before.t
+        if not before.t <= middle <= line.t or line.generation_tok_s is None or span > LOG_SPAN_S:
+            continue
         got = float(tokens[(chunk_times > before.t) & (chunk_times <= line.t)].sum())
         told = line.generation_tok_s * span
-        slack = max(LOG_SHARE * got, 0.1 * span + 2 * freeze.silence.running)
+        edges = [np.abs(chunk_times - t) <= LOG_EDGE_S for t in (before.t, line.t)]
+        slack = LOG_SHARE * got + 0.1 * span + sum(float(tokens[e].sum()) for e in edges)
         return Witness(
             "server's log",
             f"{line.generation_tok_s:g} tokens/s over {span:.0f} s",
