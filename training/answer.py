@@ -1,6 +1,6 @@
 """Greedy answers to a prompts file, as a shard: what `judge.py` replays. Never trained on.
 
-    python -m training.answer --model FOLDER --prompts question.jsonl --out FILE
+python -m training.answer --model FOLDER --prompts question.jsonl --out FILE
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compare the answers of two `evaluate.py` files, token for token.
 
-    python -m training.compare vanilla.json drafted.json
+python -m training.compare vanilla.json drafted.json
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ASKING = -1
-"""Row state while the user's turn is being written; states 0..n-1 emit the template's token n."""
+"""Row state while the user's turn is written; state n >= 0 emits token n of the template's tail."""
 OPENERS_BANNED, ALL_BANNED = 2, 3
-"""Special ids are 0 <|endoftext|>, 1 <|im_start|>, 2 <|im_end|>; ids below the number are banned."""
+"""Ids below the number are banned; 0 is <|endoftext|>, 1 <|im_start|>, 2 <|im_end|>."""
 MIN_P = 0.02
 """Sampled tokens have at least this share of the likeliest token's probability."""
 SPAN = 128
@@ -82,8 +82,8 @@ def pick_tokens(
     """Sample with the Gumbel trick: argmax(logits + temperature * gumbel); 0 is greedy.
 
     logits: ``[rows, vocab]``; uniform: float32 of the same shape in [0, 1); banned_below: ids
-    below it are excluded. Tokens less likely than `min_p` times the likeliest are excluded, which keeps the far tail of a small model's
-    distribution out of the questions.
+    below it are excluded. So are tokens less likely than `min_p` times the likeliest, which keeps
+    the far tail of a small model's distribution out of the text.
     """
     scores = logits.float()
     banned = torch.arange(scores.shape[1], device=scores.device)[None] < banned_below[:, None]
@@ -171,7 +171,9 @@ class Decoder:
         while start < self.rows:
             # Rows sorted by length, so padding stays small; as many as the budget allows.
             end = start + 1
-            while end < self.rows and int(lengths[order[end]]) * (end + 1 - start) <= PREFILL_TOKENS:
+            while end < self.rows:
+                if int(lengths[order[end]]) * (end + 1 - start) > PREFILL_TOKENS:
+                    break
                 end = min(self.rows, end + max(1, (end - start) // 2))
             chosen = order[start:end]
             padded = -(-int(lengths[chosen].max()) // 32) * 32

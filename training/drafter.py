@@ -201,8 +201,13 @@ def document_mask(batch: Batch, flex: bool) -> Mask:
 
 
 def run_chain(
-    head: Head, target: Target, target_rows: Tensor, draft_index: Tensor, batch: Batch,
-    steps: int, flex: bool,
+    head: Head,
+    target: Target,
+    target_rows: Tensor,
+    draft_index: Tensor,
+    batch: Batch,
+    steps: int,
+    flex: bool,
 ) -> list[Step]:
     """Training-time test: `steps` drafting steps from every start at once.
 

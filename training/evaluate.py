@@ -86,8 +86,13 @@ async def ask(
 ) -> list[list[int]]:
     """Stream one completion; returns token ids by chunk. Raises RuntimeError on a short answer."""
     body = {
-        "model": name, "prompt": prompt, "max_tokens": tokens, "temperature": 0,
-        "stream": True, "return_token_ids": True, "ignore_eos": True,
+        "model": name,
+        "prompt": prompt,
+        "max_tokens": tokens,
+        "temperature": 0,
+        "stream": True,
+        "return_token_ids": True,
+        "ignore_eos": True,
     }
     chunks: list[list[int]] = []
     async with session.post(f"{url}/v1/completions", json=body) as response:
@@ -104,7 +109,10 @@ async def ask(
 
 
 async def measure(
-    url: str, questions: list[dict[str, Any]], encoded: list[list[int]], tokens: int,
+    url: str,
+    questions: list[dict[str, Any]],
+    encoded: list[list[int]],
+    tokens: int,
     concurrency: int,
 ) -> tuple[list[Answer], dict[str, Acceptance]]:
     """Ask category after category; returns the answers and each category's counters."""
@@ -137,8 +145,11 @@ async def measure(
             answers += await asyncio.gather(*members)
             found[category] = difference(counters(await read("/metrics")), before)
             seconds = time.monotonic() - began
-            print(f"{category:15} {len(members):3} prompts {seconds:6.1f} s "
-                  f"length {found[category].length:.3f}", flush=True)
+            print(
+                f"{category:15} {len(members):3} prompts {seconds:6.1f} s "
+                f"length {found[category].length:.3f}",
+                flush=True,
+            )
     return answers, found
 
 
@@ -153,7 +164,8 @@ def report(answers: list[Answer], found: dict[str, Acceptance]) -> dict[str, Any
             "prompts": len(own),
             **acceptance.to_dict(),
             "before_end_of_turn": {
-                "steps": steps, "tokens_per_step": round(tokens / steps, 4) if steps else None,
+                "steps": steps,
+                "tokens_per_step": round(tokens / steps, 4) if steps else None,
             },
         }
     return result

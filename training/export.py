@@ -24,7 +24,7 @@ def checkpoint_name(parameter: str) -> str:
     """The name of a `Head` parameter in the checkpoint."""
     if parameter.startswith(OUTSIDE_LAYER):
         return parameter
-    module = parameter.split(".")[0]
+    module = parameter.split(".", maxsplit=1)[0]
     if module in IN_ATTENTION:
         return f"midlayer.self_attn.{parameter}"
     if module in IN_MLP:
@@ -71,6 +71,9 @@ def export_head(head: Head, draft_ids: Tensor, folder: Path) -> None:
         "dtype": "bfloat16",
         "torch_dtype": "bfloat16",
         "fc_norm": shape.norm_taps,
+        # Named twice: vLLM 0.26's newer model runner reads only the first, speculators' tools and
+        # older code only the second.
+        "eagle_aux_hidden_state_layer_ids": list(shape.taps),
         "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(shape.taps)},
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -62,9 +62,7 @@ def make_writer(model: Path, device: torch.device, dtype: torch.dtype, seed: int
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    tail = tokenizer.encode(
-        prompts.template_around(tokenizer, "")[1], add_special_tokens=False
-    )
+    tail = tokenizer.encode(prompts.template_around(tokenizer, "")[1], add_special_tokens=False)
     texts = tokenizer.batch_decode([[i] for i in range(len(tokenizer))])
     marks = [i for i, text in enumerate(texts) if text.endswith("?")]
     return Writer(load_target(model, device, dtype), tokenizer, Script(tail, marks), seed)
@@ -106,7 +104,8 @@ def long_batch(writer: Writer, decoder: Decoder, index: int, uses: int) -> Shard
     openings = [prompts.draw_passage(random_) for _ in range(rows)]
     encoded = writer.encode(
         [
-            writer.before(start) if request is None
+            writer.before(start)
+            if request is None
             else writer.before(request) + writer.after() + start
             for request, start in openings
         ]

@@ -20,8 +20,15 @@ DRAFT_TOKENS = 3
 
 
 def judge(
-    head: Head, target: Target, draft_ids: Tensor, packed: Packed, rows: int, starts: int,
-    steps: int, flex: bool, most_tokens: int = 10**6,
+    head: Head,
+    target: Target,
+    draft_ids: Tensor,
+    packed: Packed,
+    rows: int,
+    starts: int,
+    steps: int,
+    flex: bool,
+    most_tokens: int = 10**6,
 ) -> dict[str, Acceptance]:
     """Replayed acceptance at K=3 of all greedy answers in `packed`, by kind and under "all".
 

@@ -61,7 +61,8 @@ class Forbidden:
         asked = split_words(user_turn)
         if " ".join(asked) in self.turns:
             return True
-        if any(g in self.grams for words in (asked, split_words(answer)) for g in _grams(words, GRAM)):
+        sides = (asked, split_words(answer))
+        if any(gram in self.grams for words in sides for gram in _grams(words, GRAM)):
             return True
         return any(
             gram in texts for size, texts in self.short.items() for gram in _grams(asked, size)

@@ -84,7 +84,7 @@ def last_turn(text: str) -> str:
 
 
 def cut_passage(text: str, most_chars: int) -> str:
-    """Cut at the last sentence end before `most_chars` characters, or at a word if there is none."""
+    """Cut at the last sentence end before `most_chars` characters, else at a word."""
     head = text[:most_chars]
     ends = [found.end() for found in re.finditer(r"[.!?][\"')\]]?(?=\s)", head)]
     late = [end for end in ends if end > most_chars // 3]

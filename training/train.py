@@ -1,6 +1,6 @@
 """Train an EAGLE3 head.
 
-    python -m training.train --model FOLDER --data FOLDER --out FOLDER --steps 8000
+    python -m training.train --model FOLDER --data FOLDER --out FOLDER
 
 Writes checkpoints (continued from when the command is repeated), the head in vLLM's layout, and
 `result.json` with settings, speed and acceptance on held-out rows.
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,137 +27,28 @@ from training.dataset import (
     pack,
     read_sequences,
 )
-from training.drafter import Batch, Head, HeadShape, Step, initialise, run_chain
+from training.drafter import Head, HeadShape, Step, initialise, run_chain
 from training.export import export_head
 from training.judge import judge
+from training.loader import Loader
+from training.optimise import combine, learning_rate, make_optimizers
+from training.settings import Settings
 from training.shards import Shard
 from training.target import Target, load_target
 
-EARLY = 160
-"""Answer tokens up to here are preferred as drafting starts; later ones fill up."""
 CLIP = 1.0
 """Largest norm of the gradient."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that decides the outcome, kept with it."""
-
-    taps: tuple[int, int, int] = (2, 15, 27)
-    draft_vocab: int = 8192
-    intermediate: int = 2688
-    norm_taps: bool = True
-    ttt_steps: int = 4
-    decay: float = 0.9
-    """Weight of step j is decay**j."""
-    alive_floor: float = 0.3
-    """Weight of a start whose earlier draft tokens were wrong: drafting never gets there."""
-    data_share: float = 1.0
-    length: int = 2048
-    rows: int = 16
-    starts: int = 1024
-    steps: int = 2000
-    warmup: int = 100
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.01
-    optimizer: str = "adamw"
-    seed: int = 1
-
-
-class Loader:
-    """Packed rows on the device, in an order that depends on seed and step alone."""
-
-    def __init__(self, packed: Packed, settings: Settings, device: torch.device) -> None:
-        self.settings, self.device = settings, device
-        self.tokens = packed.tokens.to(device, torch.int32)
-        self.document = packed.document.to(device)
-        self.position = packed.position.to(device)
-        self.answer = packed.answer.to(device)
-        self.per_epoch = len(packed) // settings.rows
-        if not self.per_epoch:
-            raise ValueError(f"{len(packed)} packed rows make no batch of {settings.rows}")
-
-    def batch(self, step: int) -> Batch:
-        """The rows of one step and a fresh choice of starts in them."""
-        settings = self.settings
-        epoch, within = divmod(step, self.per_epoch)
-        shuffle = torch.Generator().manual_seed(settings.seed * 10_007 + epoch)
-        order = torch.randperm(self.tokens.shape[0], generator=shuffle)
-        chosen = order[within * settings.rows : (within + 1) * settings.rows].to(self.device)
-        answer = self.answer[chosen]
-        wanted = answer.roll(-1, dims=1)
-        wanted[:, -1] = False
-        random_ = torch.Generator(self.device).manual_seed(settings.seed * 1_000_003 + step)
-        score = torch.rand(wanted.shape, generator=random_, device=self.device)
-        # An answer's index: how many answer tokens of the same document came before.
-        count = answer.cumsum(1)
-        begins = answer & ~answer.roll(1, dims=1)
-        base = torch.where(begins, count - 1, 0).cummax(1).values
-        score = score + (count - base <= EARLY)
-        score = torch.where(wanted, score, -1.0)
-        start = score.topk(settings.starts, dim=1).indices.sort(1).values
-        return Batch(
-            tokens=self.tokens[chosen].long(),
-            document=self.document[chosen],
-            position=self.position[chosen],
-            start=start,
-            used=wanted.gather(1, start),
-        )
-
-
-def combine(steps: list[Step], settings: Settings) -> Tensor:
-    """Weighted mean loss of all steps; a scalar.
-
-    Targets outside the draft vocabulary cannot be drafted and carry no loss (as in EAGLE-3).
-    """
-    total = torch.zeros((), device=steps[0].loss.device)
-    alive = torch.ones_like(steps[0].valid)
-    for index, step in enumerate(steps):
-        floor = settings.alive_floor
-        weight = (step.valid & step.in_vocabulary) * (floor + (1 - floor) * alive.float())
-        total = total + settings.decay**index * (step.loss * weight).sum()
-        alive = alive & step.correct
-    return total / steps[0].valid.sum().clamp(min=1)
-
-
-def learning_rate(step: int, settings: Settings) -> float:
-    """Linear warm-up, then cosine to 1 % of the peak."""
-    warm = min(1.0, (step + 1) / settings.warmup)
-    progress = min(1.0, step / max(1, settings.steps))
-    return settings.learning_rate * warm * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))
-
-
-def make_optimizers(head: Head, settings: Settings, fused: bool) -> list[torch.optim.Optimizer]:
-    """AdamW for everything, or Muon for the matrices inside the head and AdamW for the rest."""
-    matrices, rest = [], []
-    for name, parameter in head.named_parameters():
-        inner = parameter.dim() == 2 and not name.startswith("lm_head")
-        (matrices if inner and settings.optimizer == "muon" else rest).append(parameter)
-    optimizers: list[torch.optim.Optimizer] = [
-        torch.optim.AdamW(
-            rest, lr=settings.learning_rate, betas=(0.9, 0.95),
-            weight_decay=settings.weight_decay, fused=fused,
-        )
-    ]
-    if matrices:
-        optimizers.append(
-            torch.optim.Muon(
-                matrices, lr=settings.learning_rate, weight_decay=settings.weight_decay,
-                adjust_lr_fn="match_rms_adamw",
-            )
-        )
-    return optimizers
-
-
 def save_checkpoint(
-    path: Path, head: Head, optimizers: list[torch.optim.Optimizer], step: int, draft_ids: Tensor
+    path: Path, head: Head, optimizers: list[torch.optim.Optimizer], step: int, settings: Settings
 ) -> None:
     """Write whole or not at all."""
     state = {
         "head": head.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in optimizers],
         "step": step,
-        "draft_ids": draft_ids,
+        "settings": json.dumps(asdict(settings)),
     }
     torch.save(state, path.with_suffix(".partial"))
     os.replace(path.with_suffix(".partial"), path)
@@ -184,7 +74,11 @@ def read_judged(pairs: list[str], length: int) -> dict[str, Packed]:
 
 
 def train(
-    settings: Settings, target: Target, packed: Packed, draft_ids: Tensor, out: Path,
+    settings: Settings,
+    target: Target,
+    packed: Packed,
+    draft_ids: Tensor,
+    out: Path,
     checkpoint_seconds: float,
 ) -> tuple[Head, dict[str, float]]:
     """Run or continue the training; returns the head and what it took."""
@@ -201,6 +95,8 @@ def train(
     checkpoint = out / "checkpoint.pt"
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
+        if state["settings"] != json.dumps(asdict(settings)):
+            raise ValueError(f"{checkpoint} was written with other settings; use another --out")
         head.load_state_dict(state["head"])
         for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -219,8 +115,13 @@ def train(
                 group["lr"] = learning_rate(step, settings)
         with torch.autocast(device.type, torch.bfloat16, enabled=flex):
             outcome = run_chain(
-                head, target, target_rows, draft_index, loader.batch(step),
-                settings.ttt_steps, flex,
+                head,
+                target,
+                target_rows,
+                draft_index,
+                loader.batch(step),
+                settings.ttt_steps,
+                flex,
             )
         loss = combine(outcome, settings)
         loss.backward()
@@ -233,9 +134,9 @@ def train(
         if (step + 1) % 100 == 0 or step + 1 == settings.steps:
             _log(step, loss, outcome, time.monotonic() - began)
         if time.monotonic() - saved_at > checkpoint_seconds:
-            save_checkpoint(checkpoint, head, optimizers, step + 1, draft_ids)
+            save_checkpoint(checkpoint, head, optimizers, step + 1, settings)
             saved_at = time.monotonic()
-    save_checkpoint(checkpoint, head, optimizers, settings.steps, draft_ids)
+    save_checkpoint(checkpoint, head, optimizers, settings.steps, settings)
     ended = time.monotonic()
     pace = (ended - warm_at) / max(1, settings.steps - 1 - warm_step)
     return head, {
@@ -280,8 +181,12 @@ def parse() -> tuple[argparse.Namespace, Settings]:
 
 
 def run(
-    settings: Settings, target: Target, packed: Packed, sets: dict[str, Packed],
-    out: Path, checkpoint_seconds: float,
+    settings: Settings,
+    target: Target,
+    packed: Packed,
+    sets: dict[str, Packed],
+    out: Path,
+    checkpoint_seconds: float,
 ) -> dict[str, Any]:
     """Train one head, export it to `out`, judge it on `sets`; returns what `result.json` holds."""
     out.mkdir(parents=True, exist_ok=True)
@@ -291,16 +196,26 @@ def run(
     draft_ids = choose_draft_vocabulary(counts, settings.draft_vocab)
     coverage = float(counts[draft_ids].sum() / counts.sum())
     tokens = sum(len(sequence.tokens) for sequence in sequences)
-    print(f"{len(sequences)} rows, {tokens} tokens, {int(counts.sum())} in answers; "
-          f"{len(packed)} packed rows; draft vocabulary covers {coverage:.4f}", flush=True)
+    print(
+        f"{len(sequences)} rows, {tokens} tokens, {int(counts.sum())} in answers; "
+        f"{len(packed)} packed rows; draft vocabulary covers {coverage:.4f}",
+        flush=True,
+    )
     draft_ids = draft_ids.to(device)
     head, took = train(settings, target, packed, draft_ids, out, checkpoint_seconds)
     export_head(head, draft_ids, out)
     judged = {}
     for name, part in sets.items():
         found = judge(
-            head, target, draft_ids, part, settings.rows, settings.starts,
-            settings.ttt_steps, flex=device.type == "cuda", most_tokens=128,
+            head,
+            target,
+            draft_ids,
+            part,
+            settings.rows,
+            settings.starts,
+            settings.ttt_steps,
+            flex=device.type == "cuda",
+            most_tokens=128,
         )
         judged[name] = {kind: acceptance.to_dict() for kind, acceptance in found.items()}
         print(name, {kind: round(item.length, 3) for kind, item in found.items()}, flush=True)

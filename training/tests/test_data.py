@@ -24,7 +24,7 @@ LONG = "one two three four five six seven eight nine ten eleven twelve thirteen 
 
 def test_overlap_finds_grams_short_prompts_and_whole_turns() -> None:
     forbidden = Forbidden.from_texts([LONG, "Who wrote the first book?", "Say hi"])
-    assert forbidden.hits("so: One, two three four five six seven eight nine ten eleven 12", "") is False
+    assert not forbidden.hits("one two three four five six seven eight nine ten eleven 12", "")
     assert forbidden.hits("x", f"well, {LONG.upper()}!")
     assert forbidden.hits("Tell me: who wrote the first book", "")
     assert forbidden.hits("say HI!", "")
@@ -74,6 +74,7 @@ def test_export_has_vllms_names_and_maps(tmp_path: Path) -> None:
 
 
 def test_passages_end_at_a_sentence() -> None:
-    assert cut_passage("First one here. Second one there. Third", 36) == "First one here. Second one there."
+    text = "First one here. Second one there. Third"
+    assert cut_passage(text, 36) == "First one here. Second one there."
     assert cut_passage("no sentence end in here", 12) == "no sentence"
     assert last_turn("<|im_start|>user\nHi\nthere") == "Hi\nthere"
