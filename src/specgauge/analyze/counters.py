@@ -91,6 +91,13 @@ class Counters:
         grown = {value: self.delta(name, window, **{label: value}) for value in values}
         return {value: growth for value, growth in grown.items() if growth is not None}
 
+    def label_of(self, name: str, wanted: str, **labels: str) -> str | None:
+        """The label ``wanted`` of the first series called ``name`` with these ``labels``."""
+        for found, _, _ in self._series.get(name, ()):
+            if all(found.get(key) == value for key, value in labels.items()):
+                return found.get(wanted)
+        return None
+
     def sampled(self, name: str, window: Window) -> tuple[Floats, Floats]:
         """(times, values) of ``name`` at every scrape in ``window``; empty without it."""
         inside = (self.scrapes >= window.t0) & (self.scrapes <= window.t1)

@@ -75,6 +75,13 @@ SCRAPE_SERIES = "specgauge_scrape_seconds"
 
 SCRAPE_HZ = 5.0
 
+CPU_RUN = "specgauge_cpu_run_seconds_total"
+CPU_WAIT = "specgauge_cpu_wait_seconds_total"
+CPU_THROTTLED = "specgauge_cpu_throttled_seconds_total"
+"""More pseudo-series, once a second: time that the main thread of each of the server's processes
+(labels ``pid``, ``process``) ran, or was ready and waited for a CPU; that its cgroup was held back.
+Absent where the server runs in another container or system."""
+
 PROMPTS = pa.schema(
     [
         ("prompt_id", pa.string()),

@@ -19,7 +19,7 @@ from specgauge.errors import EnvironmentFault, SpecgaugeError
 from specgauge.load.plan import CellPlan, LoadProgress
 from specgauge.plan import StartPlan, cells
 from specgauge.record.atomic import write_json, write_parquet
-from specgauge.record.documents import CellDocument, Outcome
+from specgauge.record.documents import CellDocument, Launch, Outcome
 from specgauge.record.layout import (
     CONFIRM,
     FIRST_CALL,
@@ -107,6 +107,7 @@ class Start:
             caches=self._command.caches,
         )
         one_time = self._cache if self._experiment.compile_cache == "fresh" else None
+        self._runtime_is_local = runtime.name == "process"
         self._server: Server = runtime.server(self._spec, server, one_time)
         self._client = Client(self._spec.url, resolved.model.name)
         self._result = StartResult("failed")
@@ -139,7 +140,7 @@ class Start:
             self._result.ready = True
             self._result.vllm_version = self._client.version()
             self._check_version()
-            scraper = Scraper(self._spec.url, self._paths.metrics)
+            scraper = Scraper(self._spec.url, self._paths.metrics, self._server_pid())
             scraper.start()
             self._measure_all()
             self._result.state = state = "failed" if self._result.incomplete_cells else "complete"
@@ -159,6 +160,16 @@ class Start:
             with uninterrupted(), self._step(("stop",), "stopping the server"):
                 self._finish(scraper, state, error)
         return self._result
+
+    def _server_pid(self) -> int | None:
+        """The server's process, where it is one of this system's."""
+        if not self._runtime_is_local:
+            return None
+        try:
+            launch = Launch.model_validate_json(self._paths.launch.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return launch.pid
 
     def _check_version(self) -> None:
         wanted, found = self._experiment.server.vllm_version, self._result.vllm_version

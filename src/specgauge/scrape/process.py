@@ -16,17 +16,21 @@ class Scraper:
     """Scrapes ``url_base``/metrics five times a second into ``out`` (schema.METRICS).
 
     The process ends, and writes, also when its parent dies: its stdin ends then.
+    ``server_pid``: also how long that process and its children wait for a CPU.
     """
 
-    def __init__(self, url_base: str, out: Path) -> None:
+    def __init__(self, url_base: str, out: Path, server_pid: int | None = None) -> None:
         self._url = url_base
         self._out = out
+        self._pid = server_pid
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start scraping; the server need not answer yet."""
+        words = [self._url, str(self._out.absolute())]
+        words += [] if self._pid is None else [str(self._pid)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "specgauge.scrape", self._url, str(self._out.absolute())],
+            [sys.executable, "-m", "specgauge.scrape", *words],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

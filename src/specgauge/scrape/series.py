@@ -24,8 +24,12 @@ class Scrape:
     """Gives the text (it is kept compressed)."""
 
 
-def changes(scrapes: Iterable[Scrape]) -> pa.Table:
+def changes(
+    scrapes: Iterable[Scrape], more: Iterable[tuple[float, str, str, float]] = ()
+) -> pa.Table:
     """A row when a series is first seen and whenever its value differs from its last row.
+
+    ``more``: rows of other sources, already so.
 
     Only lines that the scrape before did not have are parsed: most of a scrape's thousand lines
     stay the same.  A scrape that cannot be parsed (cut off, or not metrics at all) counts for
@@ -48,6 +52,7 @@ def changes(scrapes: Iterable[Scrape]) -> pa.Table:
                 last[name, labels] = value
                 rows.append((scrape.t, name, labels, value))
         rows.append((scrape.t, SCRAPE_SERIES, "{}", scrape.seconds))
+    rows += more
     columns = list(zip(*rows, strict=True)) or [()] * len(METRICS)
     return pa.Table.from_arrays(
         [pa.array(column, type=field.type) for column, field in zip(columns, METRICS, strict=True)],

@@ -22,6 +22,7 @@ from specgauge.analyze.validity import (
     jit,
     monitor_off,
     preempted,
+    server_starved,
     token_mismatch,
     too_few,
 )
@@ -37,6 +38,7 @@ CELL_CHECKS: tuple[CellCheck, ...] = (
     first_call.check,
     jit.check,
     preempted.check,
+    server_starved.check,
     coalesced.check,
     degenerate.check,
     forced_trait.check,

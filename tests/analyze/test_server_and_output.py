@@ -1,4 +1,4 @@
-"""Degenerate output and a batch that is not full: planted, found; clean ones are left alone."""
+"""Degenerate output, a batch that is not full, a server without a CPU: planted, found."""
 
 from __future__ import annotations
 
@@ -89,3 +89,30 @@ def test_a_batch_that_is_not_full() -> None:
     assert "3.5 of 4 requests were running" in short.detail
     assert "waiting on average" in reason(context(gauged(4.0, 1.0)), "PREEMPTED").detail
     assert validity.verdict(validity.check_cell(context(gauged(3.9, 0.1)))) == "VALID"
+
+
+WAIT = "specgauge_cpu_wait_seconds_total"
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.06, True), (0.015, False)])
+def test_a_server_that_waits_for_a_cpu(share: float, found: bool) -> None:
+    built = build_cell(Plant(requests=20))
+    document = built.record.document
+    assert document is not None
+    seconds = document.t_end - document.t_begin
+    labels = '{"pid":"7","process":"VLLM::EngineCor"}'
+    first, last = built.events[0], built.events[-1]
+    waits = [Event(first.t - 0.3, {(WAIT, labels): 0.0}),
+             *built.events, Event(last.t, {(WAIT, labels): share * seconds})]  # fmt: skip
+    cell = context(replace(built, events=waits))
+    assert ("SERVER_STARVED" in codes(cell)) is found
+    if found:
+        assert "VLLM::EngineCor waited" in reason(cell, "SERVER_STARVED").detail
+
+
+def test_a_hypervisor_that_takes_the_cpu() -> None:
+    built = build_cell(Plant(requests=20))
+    stolen = {"steal_s_before": 10.0, "steal_s_after": 14.0}
+    assert "hypervisor took 4.00 s" in reason(
+        context(built, document={"host_load": stolen}), "SERVER_STARVED"
+    ).detail  # fmt: skip

@@ -1,0 +1,55 @@
+"""SERVER_STARVED: the server's processes were ready to run and did not get a CPU."""
+
+from __future__ import annotations
+
+from specgauge.analyze.context import CellContext
+from specgauge.analyze.document import Reason
+from specgauge.record.schema import CPU_THROTTLED, CPU_WAIT
+
+CODE = "SERVER_STARVED"
+
+LIMIT = 0.03
+"""Share of the cell that one process's main thread may wait: three times what starts differ by.
+The engine's loop is that thread; what it waits, every step waits."""
+
+
+def check(cell: CellContext) -> Reason | None:
+    """Suspect from 3 % of the cell: by a process's main thread, its cgroup, or the hypervisor.
+
+    ngram drafts on the CPU, so a busy host slows it and not the baseline.
+    """
+    if cell.window is None or cell.span is None or not cell.cell.document:
+        return None
+    seconds = cell.window.t1 - cell.window.t0
+    counters = cell.start.counters
+    seen: list[str] = []
+    evidence: dict[str, float | int | str | None] = {}
+    waits = counters.delta_by(CPU_WAIT, "pid", cell.window)
+    if waits:
+        pid, longest = max(waits.items(), key=lambda item: item[1])
+        evidence["wait_s"] = longest
+        if longest > LIMIT * seconds:
+            name = counters.label_of(CPU_WAIT, "process", pid=pid) or f"process {pid}"
+            seen.append(f"{name} waited {longest:.2f} s for a CPU ({longest / seconds:.0%})")
+    throttled = counters.delta(CPU_THROTTLED, cell.window)
+    if throttled is not None and throttled > LIMIT * seconds:
+        evidence["throttled_s"] = throttled
+        seen.append(f"its cgroup was held back for {throttled:.2f} s ({throttled / seconds:.0%})")
+    load = cell.cell.document.host_load
+    if "steal_s_before" in load and "steal_s_after" in load:
+        stolen = load["steal_s_after"] - load["steal_s_before"]
+        machine = cell.setup.facts.get("machine")
+        cores = machine.get("cores") or 1 if isinstance(machine, dict) else 1
+        if stolen > LIMIT * seconds * cores:
+            evidence["steal_s"] = stolen
+            seen.append(f"the hypervisor took {stolen:.2f} s of CPU time away")
+    if not seen:
+        return None
+    return Reason(
+        code=CODE,
+        severity="suspect",
+        detail="; ".join(seen) + ".",
+        remedy="A quieter machine or more cores: ngram drafts on the CPU, so a busy host slows it "
+        "and not the baseline.",
+        evidence=evidence,
+    )
