@@ -41,7 +41,12 @@ def _cpu_model() -> str:
 
 
 def git_facts(project: Project) -> dict[str, Any]:
-    """Commit of the checkout and whether it has changes; empty outside git."""
+    """Commit of the checkout and whether it has changes; empty outside git.
+
+    An image holds neither git nor the checkout: its build leaves the commit in the environment.
+    """
+    if built_from := os.environ.get("SPECGAUGE_COMMIT"):
+        return {"commit": built_from, "changed": None}
 
     def git(*words: str) -> str:
         return subprocess.run(
