@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from specgauge.record.documents import CellDocument, Launch, Outcome
+from specgauge.record.documents import CellDocument, Launch, Margins, Outcome
 
 DRIFT_ROLE = "drift"
 
@@ -133,6 +133,8 @@ class StartRecord:
     """Without a warm-up: the start's first request, sent once more after its last cell."""
     confirmations: tuple[CellRecord, ...] = ()
     """Repeats of frozen cells, under the frozen cell's load and repeat."""
+    margins: Margins | None = None
+    """How sure the model was where outputs left the baseline's."""
 
     def confirmation_of(self, cell: CellRecord) -> CellRecord | None:
         """The repeat that was to confirm the freezes of ``cell``."""

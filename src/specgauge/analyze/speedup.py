@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,13 +19,14 @@ from specgauge.analyze import stats
 from specgauge.analyze.derived import FREEZE, taken_off
 from specgauge.analyze.document import Cell, Comparison, Reason
 from specgauge.analyze.fingerprint import Fingerprint
-from specgauge.analyze.validity import cache_warm, compile_cache, too_few, unlike, worse
-from specgauge.record.documents import Launch
+from specgauge.analyze.records import CellRecord
+from specgauge.analyze.validity import cache_warm, compile_cache, lossy, too_few, unlike, worse
+from specgauge.record.documents import Launch, Margins
 
 ALPHA = 0.05
 """Family-wise error of the claims in a headline."""
 INDICATIVE = "INDICATIVE"
-KEPT_NOTES = frozenset({unlike.CODE, cache_warm.CODE, compile_cache.CODE})
+KEPT_NOTES = frozenset({unlike.CODE, cache_warm.CODE, compile_cache.CODE, lossy.CODE})
 """What a comparison with a matched baseline still has to say."""
 
 CellKey = tuple[str, int, str, int]
@@ -38,8 +40,11 @@ class Evidence:
     fingerprints: Mapping[CellKey, Fingerprint] = field(default_factory=dict)
     launches: Mapping[tuple[str, int], Launch | None] = field(default_factory=dict)
     """By variant and start."""
-    methods: Mapping[str, str | None] = field(default_factory=dict)
-    """Speculative method of each variant."""
+    configs: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
+    """Speculative config of each variant."""
+    records: Mapping[CellKey, CellRecord] = field(default_factory=dict)
+    margins: Mapping[tuple[str, int], Margins | None] = field(default_factory=dict)
+    """By variant and start."""
 
 
 NOTHING_KNOWN = Evidence()
@@ -140,13 +145,40 @@ def _unlike(rounds: Sequence[tuple[list[Cell], list[Cell]]], evidence: Evidence)
     ]
     starts = dict.fromkeys(((a.variant, a.start), (b.variant, b.start)) for a, b in pairs)
     launches = [(evidence.launches.get(a), evidence.launches.get(b)) for a, b in starts]
-    method = evidence.methods.get(pairs[0][0].variant) if pairs else None
+    config = evidence.configs.get(pairs[0][0].variant) if pairs else None
+    method = (config or {}).get("method")
     found = (
         unlike.check(known),
         cache_warm.check(pairs, method),
         compile_cache.check(launches),
+        _lossy(pairs, config, evidence),
     )
     return [reason for reason in found if reason is not None]
+
+
+def _lossy(
+    pairs: Sequence[tuple[Cell, Cell]], config: dict[str, Any] | None, evidence: Evidence
+) -> Reason | None:
+    """Greedy outputs against the baseline's, and the baseline's starts against its first."""
+    records = evidence.records
+    known = [(records[key(a)], records[key(b)]) for a, b in pairs
+             if key(a) in records and key(b) in records]  # fmt: skip
+    if not known or not lossy.applies([a for a, _ in known], config):
+        return None
+    base = known[0][1]
+    siblings = [
+        c for c in records.values()
+        if (c.variant, c.load, c.repeat) == (base.variant, base.load, base.repeat)
+    ]  # fmt: skip
+    first = min(siblings, key=lambda c: c.start)
+    return lossy.check(
+        [(a, b, evidence.margins.get((a.variant, a.start))) for a, b in known],
+        [
+            (c, first, evidence.margins.get((c.variant, c.start)))
+            for c in siblings
+            if c.start != first.start
+        ],
+    )
 
 
 def _with_reasons(comparison: Comparison, reasons: Sequence[Reason]) -> Comparison:

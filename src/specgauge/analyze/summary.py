@@ -31,7 +31,14 @@ from specgauge.analyze.document import (
 from specgauge.analyze.log import traits
 from specgauge.analyze.log.traits import EngineTraits
 from specgauge.analyze.recommend import recommend
-from specgauge.analyze.records import DRIFT_ROLE, Published, RunRecord, RunSetup, StartRecord
+from specgauge.analyze.records import (
+    DRIFT_ROLE,
+    CellRecord,
+    Published,
+    RunRecord,
+    RunSetup,
+    StartRecord,
+)
 from specgauge.analyze.validity import cache_warm, drift
 from specgauge.errors import ExitCode
 
@@ -50,6 +57,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
     latencies: dict[speedup.CellKey, pd.DataFrame] = {}
     counting = _counting(run)
     pool = _prefill(starts)
+    records: dict[speedup.CellKey, CellRecord] = {}
     prints: dict[speedup.CellKey, fingerprint.Fingerprint] = {}
     for start in starts:
         traits_to_compare = None if start.record.variant == setup.baseline else reference
@@ -61,12 +69,16 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
             cell = cell.model_copy(update={"fingerprint": fingerprint.digest(dict(mark))})
             cells.append(cell)
             prints[speedup.key(cell)] = mark
+            if not start.record.partial:
+                records[speedup.key(cell)] = record
             latencies[speedup.key(cell)] = context.latencies
     cells = _with_warm_repeats(cells)
     evidence = speedup.Evidence(
         fingerprints=prints,
         launches={(s.variant, s.start): s.launch for s in run.starts},
-        methods={v.name: (v.speculative_config or {}).get("method") for v in setup.variants},
+        configs={v.name: v.speculative_config for v in setup.variants},
+        records=records,
+        margins={(s.variant, s.start): s.margins for s in run.starts},
     )
     loads = _loads(setup, cells)
     drifts = {

@@ -130,3 +130,26 @@ class CellDocument(Document):
     prefix_cache_was_reset: bool = False
     host_load: dict[str, float] = {}
     """Load averages and steal seconds around the cell, where the system tells."""
+
+
+class Margin(Document):
+    """How far the two best tokens were apart where an output left the other side's."""
+
+    load: str
+    repeat: int
+    index: int
+    """The request's."""
+    position: int
+    """In its output."""
+    margin: float | None
+    """Natural logarithm of the ratio of their probabilities; null: the server did not say."""
+
+
+class Margins(Document):
+    """``margins.json``: asked of a start's server after its last cell."""
+
+    document: Literal["specgauge.margins/1"] = "specgauge.margins/1"
+    variant: str
+    """The start whose outputs these were compared with."""
+    start: int
+    margins: list[Margin]

@@ -77,6 +77,11 @@ class StartPaths:
         """Scrapes of ``/metrics`` (schema.METRICS)."""
         return self.folder / "metrics.parquet"
 
+    @property
+    def margins(self) -> Path:
+        """``margins.json``: how sure the model was where its outputs left the baseline's."""
+        return self.folder / "margins.json"
+
     def cell(self, load: str, repeat: int) -> CellPaths:
         """The cell of ``load`` and ``repeat`` (0-based)."""
         return CellPaths(self.folder / load / f"repeat-{repeat}")

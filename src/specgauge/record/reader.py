@@ -25,7 +25,7 @@ from specgauge.analyze.records import (
     VariantSetup,
 )
 from specgauge.errors import UsageError
-from specgauge.record.documents import CellDocument, Document, Launch, Outcome
+from specgauge.record.documents import CellDocument, Document, Launch, Margins, Outcome
 from specgauge.record.layout import (
     CONFIRM,
     FIRST_CALL,
@@ -141,6 +141,7 @@ def _start(variant: str, k: int, paths: StartPaths) -> StartRecord:
         cells=tuple(c for c in cells if is_measured(c.load)),
         warmup=tuple(c for c in cells if c.load == WARMUP),
         first_call=next((c for c in cells if c.load == FIRST_CALL), None),
+        margins=_document(Margins, paths.margins),
         confirmations=tuple(
             replace(c, load=c.load.removeprefix(CONFIRM))
             for c in cells

@@ -94,6 +94,21 @@ class Client:
             time.sleep(_RESET_EVERY_S)
         raise EnvironmentFault(f"the prefix cache could not be reset: {why}")
 
+    def margin(self, token_ids: list[int]) -> float | None:
+        """How far the two likeliest next tokens are apart, in nats; None if the server won't say.
+
+        Log-probabilities of the target model, whatever drafts.
+        """
+        body = {"model": self._model, "prompt": token_ids, "max_tokens": 1, "temperature": 0,
+                "logprobs": 2}  # fmt: skip
+        try:
+            answer = self._http.post(f"{self._url}/v1/completions", json=body, timeout=_TIMEOUT_S)
+            best = answer.json()["choices"][0]["logprobs"]["top_logprobs"][0]
+            first, second = sorted((float(value) for value in best.values()), reverse=True)[:2]
+        except (requests.RequestException, ValueError, KeyError, IndexError, TypeError):
+            return None
+        return first - second
+
     def close(self) -> None:
         """Close the connection."""
         self._http.close()

@@ -30,6 +30,7 @@ from specgauge.record.layout import (
     is_measured,
 )
 from specgauge.record.schema import PROMPTS
+from specgauge.run import margins
 from specgauge.run.cell import CellPlace, measure
 from specgauge.run.client import Client
 from specgauge.run.command import Command, build, compile_cache
@@ -201,6 +202,8 @@ class Start:
                 self._repeat_first(prompts[0], first)
         if experiment.confirm and not self._result.incomplete_cells:
             self._confirm(prompts)
+        if experiment.sampling.temperature == 0 and not self._result.incomplete_cells:
+            self._ask_margins(prompts)
 
     def _warm_up(self) -> None:
         """The first prompt alone, the same again (what the first call cost), then the batches."""
@@ -262,6 +265,18 @@ class Start:
                 self._cell(PREFILL, at, prefill_plan(experiment, prompts[:before], url, model))
         plan = cell_plan(experiment, slots[at].load, prompts, url, model)
         self._cell(CONFIRM + cell.load, cell.repeat, plan, reset)
+
+    def _ask_margins(self, prompts: list[Tokenized]) -> None:
+        """Where greedy outputs left the baseline's: how sure was the model there?"""
+        with self._step(("margins",), "outputs compared with the baseline's"):
+            margins.ask(
+                self._client,
+                self._run,
+                self._plan,
+                self._k,
+                self._experiment.baseline,
+                {prompt.id: ids for prompt, ids in prompts},
+            )
 
     def _cell(self, load: str, repeat: int, plan: CellPlan, was_reset: bool = False) -> None:
         reset = self._experiment.prefix_cache == "reset" or was_reset
