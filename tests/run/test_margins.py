@@ -1,4 +1,4 @@
-"""The questions asked after the last cell: where outputs part, against which start, what is read."""
+"""The questions asked after the last cell: where outputs part, and against which start."""
 
 from __future__ import annotations
 
