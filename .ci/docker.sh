@@ -2,8 +2,9 @@
 # The Docker part of the gate, from a machine without Docker, images or an image registry:
 # installs an engine and Compose, makes the base images from Debian's packages, builds the stack's
 # images for the CPU, and runs the tests marked "docker".  Needs root, and the harness's .venv.
-#   .ci/docker.sh          everything
-#   .ci/docker.sh build    only up to the images
+#   .ci/docker.sh          everything, about 20 minutes on 2 cores
+#   .ci/docker.sh base     only the engine and the base images
+#   .ci/docker.sh build    up to the stack's images
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -58,6 +59,7 @@ if ! docker image inspect "$PROMETHEUS" >/dev/null 2>&1; then
     >"$WORK/prometheus/Dockerfile"
   DOCKER_BUILDKIT=0 docker build --quiet -t "$PROMETHEUS" "$WORK/prometheus"
 fi
+[ "${1:-}" = base ] && exit 0
 
 echo '== the stack'
 # Wheels on this machine's disk, where pip is set up so, reach the builds over loopback.
