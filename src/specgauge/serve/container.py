@@ -19,11 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from specgauge.errors import SpecgaugeError
-from specgauge.gpu.device import Device, Nvml, NvmlFault, NvmlUnavailable
-from specgauge.gpu.find import devices, normal_bus_id, table
 from specgauge.gpu.lock import DeviceLock
-from specgauge.gpu.nvml import open_nvml
-from specgauge.gpu.occupancy import wait_free
+from specgauge.serve.claim import Refused, claim
 from specgauge.serve.control import FOLDER, Control, hold, is_held, write
 from specgauge.serve.linelog import LineLog
 from specgauge.serve.process import Runner
@@ -31,13 +28,8 @@ from specgauge.serve.process import Runner
 _POLL_S = 0.1
 _CLIENT_WAIT_S = 120.0
 """How long a load generator may take to appear after this container."""
-_GPU_WAIT_S = 4 * 3600.0
 _REFUSED = 5
 """As ``ExitCode.ENVIRONMENT``: the machine is not fit for this start."""
-
-
-class Refused(Exception):
-    """The server is not started; the text says why."""
 
 
 class Keeper:
@@ -95,7 +87,7 @@ class Keeper:
 
         lock: DeviceLock | None = None
         try:
-            lock = self._gpu(lambda why: self._hold_on(order, why, unwanted))
+            lock = claim(self._env, lambda why: self._hold_on(order, why, unwanted))
         except (Refused, SpecgaugeError) as refusal:
             self._ok &= unwanted()
             refuse(order, str(refusal))
@@ -119,73 +111,12 @@ class Keeper:
         self._control.wait_for(order["id"], why)
         return not unwanted()
 
-    def _gpu(self, on_wait: Callable[[str], bool]) -> DeviceLock:
-        """Lock the wanted GPU and see that it is free.  Without one: the lock of the CPU.
-
-        Raises:
-            Refused: another GPU than the wanted one, or not free in time.
-            EnvironmentFault: NVML or the lock's folder does not work.
-        """
-        uuid = self._env.get("GPU_UUID", "")
-        bus_id = self._env.get("GPU_PCI_BUS_ID", "")
-        nvml = device = None
-        if uuid:
-            nvml, device = wanted_device(uuid, bus_id)
-        lock = DeviceLock(uuid or "cpu")
-        limit = float(self._env.get("SPECGAUGE_GPU_WAIT_S") or _GPU_WAIT_S)
-        began = time.monotonic()
-        who = f"{self._env.get('COMPOSE_PROJECT', 'specgauge')}, container {socket.gethostname()}"
-        what = f"GPU {uuid}" if uuid else "CPU"
-        if not lock.acquire(limit, lambda by: on_wait(f"the {what} is held by {by}"), who):
-            raise Refused(
-                f"the {what} was not to be had within {limit:.0f} s: {lock.holder()} holds it "
-                "(SPECGAUGE_GPU_WAIT_S sets the limit)"
-            )
-        if nvml is not None and device is not None:
-            left = max(0.0, limit - (time.monotonic() - began))
-            try:
-                seen = wait_free(
-                    nvml, device, left, lambda o: on_wait(f"the GPU is in use: {o.words()}")
-                )
-            except NvmlFault as fault:
-                lock.release()
-                raise Refused(f"NVML does not answer about GPU {uuid}: {fault}") from None
-            if not seen.free:
-                lock.release()
-                raise Refused(f"the GPU {uuid} is in use and was not freed: {seen.words()}")
-        return lock
-
     def _listen(self) -> None:
         def stop(number: int, frame: object) -> None:
             self._term = True
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, stop)
-
-
-def wanted_device(uuid: str, bus_id: str) -> tuple[Nvml, Device]:
-    """NVML and the one GPU that this container was to get.
-
-    Raises:
-        Refused: none, another, or more than one is here.
-    """
-    try:
-        nvml = open_nvml()
-    except NvmlUnavailable as error:
-        raise Refused(
-            f"{error}. The container got no GPU: is the NVIDIA container toolkit installed? "
-            "('make doctor' looks)"
-        ) from None
-    present = devices(nvml)
-    fit = [d for d in present if uuid == d.uuid or uuid in d.mig_uuids]
-    if bus_id:
-        fit = [d for d in fit if normal_bus_id(d.pci_bus_id) == normal_bus_id(bus_id)]
-    if len(fit) != 1 or len(present) != 1:
-        raise Refused(
-            f"wanted exactly the GPU {uuid} at {bus_id or 'any bus ID'}, and this container has:\n"
-            f"{table(present)}\n'make pin GPU_PCI_BUS_ID=…' writes both to .env"
-        )
-    return nvml, fit[0]
 
 
 def refuse(order: dict[str, Any], why: str) -> None:
