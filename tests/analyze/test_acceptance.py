@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic_run import Built, Plant, build_cell, scrapes
+from synthetic_run import Built, Plant, build_cell, chunks_frame, scrapes
 
 from specgauge.analyze import acceptance, prefix_cache, steps
 from specgauge.analyze.counters import Counters, Window
@@ -99,3 +99,13 @@ def test_tokens_per_step_by_category() -> None:
     found = acceptance.by_category(built.record.requests, built.record.chunks)
     assert set(found) == {"code", "chat"}
     assert found["code"] == pytest.approx(built.truth["tokens_per_step"])
+
+
+def test_tokens_per_step_by_token_and_by_request() -> None:
+    """A long output of 1 token a step and a short one of 3: pooled near 1, by request 2."""
+    chunks = chunks_frame([
+        *({"request": 0, "seq": i, "t": i, "tokens": 1} for i in range(31)),
+        *({"request": 1, "seq": i, "t": i, "tokens": 3} for i in range(11)),
+    ])  # fmt: skip
+    assert acceptance.tokens_per_step(chunks) == pytest.approx(60 / 40)
+    assert acceptance.tokens_per_step_by_request(chunks) == pytest.approx(2.0)

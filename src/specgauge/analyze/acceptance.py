@@ -85,6 +85,13 @@ def tokens_per_step(chunks: pd.DataFrame) -> float | None:
     return float(decode["tokens"].sum()) / len(decode) if len(decode) else None
 
 
+def tokens_per_step_by_request(chunks: pd.DataFrame) -> float | None:
+    """Mean over requests of each one's tokens per step: a long answer counts as much as a short."""
+    decode = chunks[chunks["seq"] > 0]
+    each = decode["tokens"].groupby(decode["request"]).mean()
+    return float(each.mean()) if len(each) else None
+
+
 def coverage(drafts: float, chunks: pd.DataFrame) -> float | None:
     """Draft coverage: drafts / decode chunks."""
     steps = decode_chunks(chunks)

@@ -123,6 +123,9 @@ class Observed(Part):
     step_ms: StepSpread
     goodput: GoodputFigures | None
     tokens_per_step: float | None
+    """By token: all decode chunks pooled."""
+    tokens_per_step_by_request: float | None = None
+    """By request: the mean of the requests' own."""
     acceptance_length: float | None
     draft_coverage: float | None
     efficiency: float | None

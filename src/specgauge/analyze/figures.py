@@ -52,6 +52,7 @@ def observe(cell: CellContext) -> Observed:
         step_ms=_steps(cell),
         goodput=_goodput(cell) if is_open and slo and seconds else None,
         tokens_per_step=acceptance.tokens_per_step(chunks),
+        tokens_per_step_by_request=acceptance.tokens_per_step_by_request(chunks),
         acceptance_length=drafts.length if drafts else None,
         draft_coverage=acceptance.coverage(drafted.drafts, chunks) if drafted else None,
         efficiency=drafts.efficiency if drafts else None,

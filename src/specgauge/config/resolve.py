@@ -13,6 +13,7 @@ from specgauge.config.model import Model
 from specgauge.config.project import Project
 from specgauge.config.prompts import Prompts, load_prompts
 from specgauge.config.variant import Variant
+from specgauge.config.warmup_classes import cold
 from specgauge.config.workload import Workload
 from specgauge.errors import UsageError
 
@@ -103,6 +104,11 @@ def resolve(
             raise UsageError(
                 f"{warmup.path}: prompt {shared!r} is also measured: "
                 "a warm-up must use other prompts, or it warms the prefix cache"
+            )
+        if model.platform != "cpu" and (classes := cold(experiment)):  # no Triton on a CPU
+            warnings.append(
+                f"{path}: no warm-up batch of the class {' or '.join(classes)}: Triton builds its "
+                "kernels for each class anew, then inside a measured cell ('warmup: batches:')"
             )
     return Resolved(experiment, path, model, variants, prompts, warmup, tuple(warnings))
 

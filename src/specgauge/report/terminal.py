@@ -25,7 +25,8 @@ def headline(summary: Summary) -> RenderableType:
     parts: list[RenderableType] = []
     if standing := words.standing(summary):
         parts.append(Text(standing, style="bold yellow"))
-    parts += [_table(summary), Text(words.status(summary))]
+    parts += [_table(summary), *(Text(text) for text in words.corrected(summary))]
+    parts.append(Text(words.status(summary)))
     parts += _doubts(summary)
     parts += [Text(item.text) for item in summary.recommendations]
     return Group(*parts)

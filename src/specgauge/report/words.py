@@ -81,6 +81,25 @@ def standing(summary: Summary) -> str | None:
     return None
 
 
+def corrected(summary: Summary) -> list[str]:
+    """One sentence for each speed-up that freezes distort: raw, corrected, what a repeat said."""
+    found = []
+    for c in summary.comparisons:
+        if c.basis != "derived" or c.speedup is None:
+            continue
+        raw = tables.find(summary.comparisons, c.variant, c.load, c.metric)
+        said = dict.fromkeys(
+            x.derived.confirmation or "not repeated"
+            for x in summary.cells
+            if x.load == c.load and x.variant in (c.variant, c.against) and x.derived
+        )
+        found.append(
+            f"{c.variant} {c.load}: {numbers.times(raw.speedup if raw else None)} raw, "
+            f"{numbers.times(c.speedup)} with freezes taken off ({c.verdict}; {', '.join(said)})."
+        )
+    return found
+
+
 def why_step_latency(summary: Summary) -> str:
     """Why step latency did not fall while TPOT did: from this run where it shows there."""
     general = (
