@@ -9,7 +9,8 @@ from synthetic_run import Built, Event, Plant, build_cell
 from test_validity import codes, context, reason
 from virtual_run import VirtualStart
 
-from specgauge.analyze import degenerate, validity
+from specgauge.analyze import degenerate, latency, validity
+from specgauge.analyze.validity.degenerate import check_speedup
 from specgauge.simulate.tokens import EOS
 from specgauge.simulate.truth import Truth
 
@@ -116,3 +117,18 @@ def test_a_hypervisor_that_takes_the_cpu() -> None:
     assert "hypervisor took 4.00 s" in reason(
         context(built, document={"host_load": stolen}), "SERVER_STARVED"
     ).detail  # fmt: skip
+
+
+def test_a_speed_up_is_judged_before_the_degenerate_part_too() -> None:
+    built = lifted(build_cell(Plant(requests=20, k=6, coverage=0.1), variant="ngram"), 30)
+    requests, chunks = degenerate.before(built.record.requests, built.record.chunks)
+    assert set(chunks["seq"]) == set(range(30))
+    whole = latency.per_request(built.record.requests, built.record.chunks)["tpot"].mean()
+    cut = latency.per_request(requests, chunks)["tpot"].mean()
+    tokens = chunks[chunks["seq"] > 0].groupby("request")["tokens"].mean()
+    assert cut == pytest.approx((0.03 / tokens).mean(), rel=1e-6)
+    assert cut > whole
+    seen = check_speedup(1.5, 1.2)
+    assert seen is not None
+    assert "1.20x up to where they repeat" in seen.detail
+    assert check_speedup(1.22, 1.2) is None

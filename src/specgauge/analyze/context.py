@@ -181,9 +181,18 @@ class CellContext:
         )
         return confirmation.judge(self.freezes, repeat.freezes, alike)
 
+    @property
+    def eos(self) -> tuple[int, ...]:
+        """Tokens that end an answer, where the model's file names them."""
+        model = self.setup.facts.get("model")
+        return tuple(model.get("eos_token_ids") or ()) if isinstance(model, dict) else ()
+
     @cached_property
     def degeneration(self) -> degenerate.Degeneration | None:
         """Repetition and text after the end in its outputs."""
-        model = self.setup.facts.get("model")
-        eos = model.get("eos_token_ids") or () if isinstance(model, dict) else ()
-        return degenerate.measure(self.chunks, tuple(eos))
+        return degenerate.measure(self.chunks, self.eos)
+
+    @cached_property
+    def latencies_before(self) -> pd.DataFrame:
+        """``latencies`` of its outputs up to where they degenerate."""
+        return latency.per_request(*degenerate.before(self.requests, self.chunks, self.eos))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 NGRAM = 8
@@ -89,3 +90,25 @@ def measure(chunks: pd.DataFrame, eos: Collection[int] = ()) -> Degeneration | N
     enough = steps_before >= MIN_BEFORE * steps
     before = tokens_before / steps_before if enough and steps_before else None
     return Degeneration(degenerate, requests, tokens / steps, before)
+
+
+def before(
+    requests: pd.DataFrame, chunks: pd.DataFrame, eos: Collection[int] = ()
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(requests, chunks) cut at each output's onset: as if the model had ended there.
+
+    A request that degenerates from its first chunk on is left out.
+    """
+    ordered = chunks.sort_values(["request", "seq"], kind="stable")
+    keep: list[bool] = []
+    for _, rows in ordered.groupby("request", sort=True):
+        parts = [list(ids) if ids is not None else [] for ids in rows["token_ids"]]
+        begin = onset([t for part in parts for t in part], eos)
+        ends = np.cumsum([len(part) for part in parts])
+        keep += [begin is None or bool(end <= begin) for end in ends]
+    kept = ordered[keep]
+    of_request = kept.groupby("request")
+    left = requests[requests["index"].isin(kept["request"])].copy()
+    left["t_last"] = left["index"].map(of_request["t"].max()).to_numpy()
+    left["output_tokens"] = left["index"].map(of_request["tokens"].sum()).to_numpy()
+    return left, kept

@@ -20,7 +20,15 @@ from specgauge.analyze.derived import FREEZE, taken_off
 from specgauge.analyze.document import Cell, Comparison, Reason
 from specgauge.analyze.fingerprint import Fingerprint
 from specgauge.analyze.records import CellRecord
-from specgauge.analyze.validity import cache_warm, compile_cache, lossy, too_few, unlike, worse
+from specgauge.analyze.validity import (
+    cache_warm,
+    compile_cache,
+    degenerate,
+    lossy,
+    too_few,
+    unlike,
+    worse,
+)
 from specgauge.record.documents import Launch, Margins
 
 ALPHA = 0.05
@@ -43,6 +51,8 @@ class Evidence:
     configs: Mapping[str, dict[str, Any] | None] = field(default_factory=dict)
     """Speculative config of each variant."""
     records: Mapping[CellKey, CellRecord] = field(default_factory=dict)
+    latencies_before: Mapping[CellKey, pd.DataFrame] = field(default_factory=dict)
+    """``latencies`` up to where outputs degenerate, of runs in which some do."""
     margins: Mapping[tuple[str, int], Margins | None] = field(default_factory=dict)
     """By variant and start."""
 
@@ -133,6 +143,8 @@ def _against(
     rounds = _tpot_rounds(mine, base, latencies)
     found.append(_comparison("tpot", is_open, mine, base, rounds, drift))
     seen_of_both = _unlike(_paired(mine, base), evidence)
+    if degraded := _degenerate(mine, base, rounds, evidence):
+        seen_of_both.append(degraded)
     return [_with_reasons(c, seen_of_both) for c in found]
 
 
@@ -154,6 +166,18 @@ def _unlike(rounds: Sequence[tuple[list[Cell], list[Cell]]], evidence: Evidence)
         _lossy(pairs, config, evidence),
     )
     return [reason for reason in found if reason is not None]
+
+
+def _degenerate(
+    mine: Sequence[Cell], base: Sequence[Cell], rounds: Sequence[RoundRatio], evidence: Evidence
+) -> Reason | None:
+    """Whether the TPOT speed-up (``rounds``) is another one before outputs degenerate."""
+    known = evidence.latencies_before
+    if any(key(c) not in known for c in (*mine, *base) if not c.excluded):
+        return None
+    whole = stats.ratio([r.log_ratio for r in rounds])
+    cut = stats.ratio([r.log_ratio for r in _tpot_rounds(mine, base, known)])
+    return degenerate.check_speedup(whole.value if whole else None, cut.value if cut else None)
 
 
 def _lossy(

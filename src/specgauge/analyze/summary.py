@@ -57,6 +57,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
     latencies: dict[speedup.CellKey, pd.DataFrame] = {}
     counting = _counting(run)
     pool = _prefill(starts)
+    contexts: dict[speedup.CellKey, CellContext] = {}
     records: dict[speedup.CellKey, CellRecord] = {}
     prints: dict[speedup.CellKey, fingerprint.Fingerprint] = {}
     for start in starts:
@@ -72,12 +73,14 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
             if not start.record.partial:
                 records[speedup.key(cell)] = record
             latencies[speedup.key(cell)] = context.latencies
+            contexts[speedup.key(cell)] = context
     cells = _with_warm_repeats(cells)
     evidence = speedup.Evidence(
         fingerprints=prints,
         launches={(s.variant, s.start): s.launch for s in run.starts},
         configs={v.name: v.speculative_config for v in setup.variants},
         records=records,
+        latencies_before=_before_degeneration(contexts),
         margins={(s.variant, s.start): s.margins for s in run.starts},
     )
     loads = _loads(setup, cells)
@@ -205,6 +208,15 @@ def _cell(context: CellContext, counting: Mapping[tuple[str, int, str], int]) ->
             else []
         ),
     )
+
+
+def _before_degeneration(
+    contexts: Mapping[speedup.CellKey, CellContext],
+) -> dict[speedup.CellKey, pd.DataFrame]:
+    """Latencies up to where outputs degenerate; empty if none does."""
+    if not any(c.degeneration and c.degeneration.requests for c in contexts.values()):
+        return {}
+    return {name: context.latencies_before for name, context in contexts.items()}
 
 
 def _with_warm_repeats(cells: list[Cell]) -> list[Cell]:

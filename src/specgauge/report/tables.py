@@ -255,7 +255,7 @@ def all_cells(summary: Summary) -> Table:
 
 
 def checks(summary: Summary) -> Table:
-    """Two sources of the same figure, side by side, for every cell that drafted."""
+    """Two sources of the same figure, side by side, for every cell that has both."""
     columns = (
         _text("variant"),
         _text("load"),
@@ -268,15 +268,34 @@ def checks(summary: Summary) -> Table:
         Column("identity", "1 + coverage x (length - 1)", lambda v: numbers.number(v, 3)),
         Column("step_ms", "step ms", numbers.milliseconds),
         Column("server_step_ms", "server's step ms", numbers.milliseconds),
+        Column("step_agrees", "agrees to 2 %"),
     )
-    rows: list[list[Value]] = [
-        [c.variant, c.load, c.start, check.accepted_server, check.accepted_stream,
-         check.tail_allowed, "yes" if check.agrees else "no", check.tokens_per_step, check.identity,
-         c.observed.step_ms.mean, c.observed.step_ms.server_mean]
-        for c in summary.cells
-        if (check := c.observed.acceptance_check) is not None
-    ]  # fmt: skip
+    rows: list[list[Value]] = []
+    for c in summary.cells:
+        check, step = c.observed.acceptance_check, c.observed.step_check
+        if check is None and step is None:
+            continue
+        rows.append(
+            [
+                c.variant,
+                c.load,
+                c.start,
+                check.accepted_server if check else None,
+                check.accepted_stream if check else None,
+                check.tail_allowed if check else None,
+                _yes(check.agrees if check else None),
+                check.tokens_per_step if check else c.observed.tokens_per_step,
+                check.identity if check else None,
+                c.observed.step_ms.mean,
+                c.observed.step_ms.server_mean,
+                _yes(step.agrees if step else None),
+            ]
+        )
     return Table("checks", "Cross-checks", columns, rows)
+
+
+def _yes(value: bool | None) -> str:
+    return numbers.MISSING if value is None else "yes" if value else "no"
 
 
 def references(summary: Summary) -> Table:

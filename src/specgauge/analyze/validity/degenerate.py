@@ -40,3 +40,21 @@ def check(cell: CellContext) -> Reason | None:
             "tokens_per_step_before": found.before,
         },
     )
+
+
+def check_speedup(whole: float | None, before: float | None) -> Reason | None:
+    """Of a comparison: its TPOT speed-up over whole outputs and over what lies before the onsets.
+
+    Suspect when they differ by more than 5 %.
+    """
+    if not whole or not before or abs(whole / before - 1) <= LIMIT:
+        return None
+    return Reason(
+        code=CODE,
+        severity="suspect",
+        scope="claim",
+        detail=f"TPOT speed-up {whole:.2f}x over whole outputs, {before:.2f}x up to where they "
+        "repeat themselves or run on after their end.",
+        remedy="Read the speed-up before that; sample as in production.",
+        evidence={"speedup": whole, "speedup_before": before},
+    )
