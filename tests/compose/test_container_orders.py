@@ -236,6 +236,23 @@ def test_unfit_gpu_is_refused(pair: Pair, env: dict[str, str], why: str) -> None
     assert why in output
 
 
+def test_mig_instance_is_free_although_its_card_is_not(pair: Pair) -> None:
+    busy = [{"pid": 4711, "memory": 2**36}]
+    card = {**CARD, "mig": True, "mig_uuids": ["MIG-1", "MIG-2"], "processes": busy}
+    instances = [
+        {**CARD, "uuid": "MIG-1", "instance": True, "base": 0},
+        {**CARD, "uuid": "MIG-2", "instance": True, "processes": busy},
+    ]
+    pair.begin(**{**planted(card, *instances), "GPU_UUID": "MIG-1"})
+    server = pair.server()
+    server.start()
+    server.wait_ready(lambda line: None)
+    server.stop()
+    pair.control.quit()
+    assert pair.end()[0] == 0
+    assert (pair.folder / "locks" / "MIG-1.lock").exists()
+
+
 def test_gpu_held_by_another_is_waited_for(pair: Pair) -> None:
     from specgauge.gpu.lock import DeviceLock
 

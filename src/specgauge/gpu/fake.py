@@ -43,6 +43,8 @@ class FakeGpu:
     processes: list[FakeProcess] = field(default_factory=list)
     mig_uuids: list[str] = field(default_factory=list)
     mig: bool = False
+    instance: bool = False
+    """A MIG instance: asked about by its own UUID, listed only with its card's ``mig_uuids``."""
     fault: str | None = None
     """Every question about this card fails with this text."""
     processes_fault: str | None = None
@@ -87,7 +89,7 @@ class FakeNvml:
         """See ``device.Nvml``."""
         return [
             Device(n, gpu.uuid, gpu.pci_bus_id.lower(), gpu.name, gpu.mig, tuple(gpu.mig_uuids))
-            for n, gpu in enumerate(self._gpus)
+            for n, gpu in enumerate(g for g in self._gpus if not g.instance)
         ]
 
     def driver(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -87,4 +88,5 @@ def wanted_device(uuid: str, bus_id: str) -> tuple[Nvml, Device]:
             f"wanted exactly the GPU {uuid} at {bus_id or 'any bus ID'}, and this container has:\n"
             f"{table(present)}\n'make pin GPU_PCI_BUS_ID=…' writes both to .env"
         )
-    return nvml, fit[0]
+    # A MIG instance has memory and processes of its own; the card's are also other people's.
+    return nvml, dataclasses.replace(fit[0], uuid=uuid)
