@@ -102,11 +102,10 @@ class Counters:
         """(times, values) of ``name`` at every scrape in ``window``; empty without it."""
         inside = (self.scrapes >= window.t0) & (self.scrapes <= window.t1)
         times = self.scrapes[inside]
-        values = [self.at(name, float(t)) for t in times]
-        known = [v for v in values if v is not None]
-        if len(known) < len(values):
+        group = self._matching(name, {})
+        if not group:
             return np.empty(0), np.empty(0)
-        return times, np.array(known, dtype=np.float64)
+        return times, sum((_values_at(t, v, times) for t, v in group), np.zeros(times.size))
 
     def _matching(self, name: str, labels: dict[str, str]) -> list[tuple[Floats, Floats]]:
         return [
@@ -119,3 +118,10 @@ class Counters:
 def _value_at(times: Floats, values: Floats, t: float) -> float:
     index = int(np.searchsorted(times, t, side="right")) - 1
     return float(values[index]) if index >= 0 else 0.0
+
+
+def _values_at(times: Floats, values: Floats, wanted: Floats) -> Floats:
+    """``_value_at`` of many times."""
+    index = np.searchsorted(times, wanted, side="right") - 1
+    found: Floats = np.where(index >= 0, values[np.maximum(index, 0)], 0.0)
+    return found

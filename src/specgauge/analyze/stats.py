@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -47,9 +48,15 @@ def ratio(log_ratios: Sequence[float], confidence: float = CONFIDENCE) -> Ratio 
     error = float(np.std(log_ratios, ddof=1)) / math.sqrt(n)
     if error == 0:
         return Ratio(math.exp(mean), math.exp(mean), math.exp(mean), float(mean == 0), n)
-    half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * error
+    half = _quantile(confidence, n - 1) * error
     p = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), p, n)
+
+
+@cache
+def _quantile(confidence: float, degrees: int) -> float:
+    """Student's t beyond which ``1 - confidence`` lies on both sides together."""
+    return float(stats.t.ppf((1 + confidence) / 2, degrees))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
