@@ -168,3 +168,8 @@ def test_traits_of_the_captured_servers(samples: Path) -> None:
 def test_the_captured_compile_is_found(samples: Path) -> None:
     found = lines.all_jit(read_plain(samples / "0.26.0-h200/ngram-dummy-weights/server.log"))
     assert [x.kernel for x in found] == ["rejection_greedy_sample_kernel"]
+
+
+def test_a_line_of_megabytes_costs_no_time() -> None:
+    """The pattern alone takes minutes for it (it grows with the square of the length)."""
+    assert lines.jit(LogLine(0.0, "O", "x" * 3_000_000)) is None

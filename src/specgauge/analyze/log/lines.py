@@ -126,6 +126,8 @@ _JIT = re.compile(
 
 def jit(line: LogLine) -> JitLine | None:
     """The compile that the line reports, or None if it reports none."""
+    if "compilation during inference:" not in line.text:
+        return None  # the pattern is slow on a long line without it
     found = _JIT.search(line.text)
     return JitLine(line.t, found[1], found[2]) if found else None
 
