@@ -11,38 +11,41 @@ import sys
 import traceback
 from pathlib import Path
 
-from specgauge.errors import EnvironmentFault, ExitCode, SpecgaugeError
+from specgauge.errors import ExitCode, SpecgaugeError
+from specgauge.run.interrupts import terminate_as_interrupt
 from specgauge.serve.control import FOLDER, Control, hold
 
 
 def main() -> int:
     """``python -m specgauge.stack.loadgen VARIANT``; the rest comes from the environment."""
-    control = Control(Path(os.environ[FOLDER]) / sys.argv[1])
+    with terminate_as_interrupt():  # PID 1 hears no TERM that it does not handle
+        return _hold_and_generate(Control(Path(os.environ[FOLDER]) / sys.argv[1]))
+
+
+def _hold_and_generate(control: Control) -> int:
     # First of all: from here on the server's container ends when this process does.
     lock = hold(control.client_lock)
-    code: int = ExitCode.ENVIRONMENT
+    if lock is None:
+        name = control.folder.name
+        print(f"specgauge: another load generator of {name!r} runs in this project")
+        return ExitCode.ENVIRONMENT
+    control.report(None, "it has not ended yet", ExitCode.INCOMPLETE)
     try:
-        if lock is None:
-            raise EnvironmentFault(
-                f"another load generator of {control.folder.name!r} runs in this project"
-            )
-        control.report(None, "it has not ended yet", ExitCode.INCOMPLETE)
-        code = _generate(control)
+        return _generate(control)
     except SpecgaugeError as error:
-        print(f"specgauge: {error}", file=sys.stderr)
-        code = int(error.exit_code)
-        control.report(None, str(error), code)
+        print(f"specgauge: {error}")
+        control.report(None, str(error), error.exit_code)
+        return error.exit_code
     except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
-        control.report(None, "interrupted", code)
+        control.report(None, "interrupted", ExitCode.INTERRUPTED)
+        return ExitCode.INTERRUPTED
     except Exception as error:
         traceback.print_exc()
-        control.report(None, f"{type(error).__name__}: {error}", code)
+        control.report(None, f"{type(error).__name__}: {error}", ExitCode.ENVIRONMENT)
+        return ExitCode.ENVIRONMENT
     finally:
-        if lock is not None:
-            control.quit()
-            os.close(lock)
-    return code
+        control.quit()
+        os.close(lock)
 
 
 def _generate(control: Control) -> int:
