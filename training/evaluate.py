@@ -18,12 +18,15 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from training.acceptance import Acceptance
 from training.prompts import template_around
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 END_OF_TURN = 2
 COUNTER = re.compile(r"^vllm:spec_decode_num_(\w+?)_total{(.*)} (\S+)$")
@@ -114,8 +117,9 @@ async def measure(
     encoded: list[list[int]],
     tokens: int,
     concurrency: int,
-) -> tuple[list[Answer], dict[str, Acceptance]]:
-    """Ask category after category; returns the answers and each category's counters."""
+    keep: Callable[[list[Answer], dict[str, Acceptance]], None],
+) -> None:
+    """Ask category after category; `keep` gets all answers and counters so far after each."""
     answers: list[Answer] = []
     found: dict[str, Acceptance] = {}
     timeout = aiohttp.ClientTimeout(total=None, sock_read=600)
@@ -150,7 +154,7 @@ async def measure(
                 f"length {found[category].length:.3f}",
                 flush=True,
             )
-    return answers, found
+            keep(answers, found)
 
 
 def report(answers: list[Answer], found: dict[str, Acceptance]) -> dict[str, Any]:
@@ -206,22 +210,20 @@ def main() -> None:
     questions = [json.loads(line) for line in lines][:: arguments.every]
     texts = ["".join(template_around(tokenizer, question["turns"][0])) for question in questions]
     encoded = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    answers, found = asyncio.run(
-        measure(arguments.url, questions, encoded, arguments.tokens, arguments.concurrency)
+
+    def keep(answers: list[Answer], found: dict[str, Acceptance]) -> None:
+        result = {
+            "tokens": arguments.tokens,
+            "concurrency": arguments.concurrency,
+            "acceptance": report(answers, found),
+            "answers": {str(answer.question): answer.tokens for answer in answers},
+        }
+        arguments.out.write_text(json.dumps(result) + "\n")
+
+    asyncio.run(
+        measure(arguments.url, questions, encoded, arguments.tokens, arguments.concurrency, keep)
     )
-    result = report(answers, found)
-    arguments.out.write_text(
-        json.dumps(
-            {
-                "tokens": arguments.tokens,
-                "concurrency": arguments.concurrency,
-                "acceptance": result,
-                "answers": {str(answer.question): answer.tokens for answer in answers},
-            }
-        )
-        + "\n"
-    )
-    print(table(result))
+    print(table(json.loads(arguments.out.read_text())["acceptance"]))
 
 
 if __name__ == "__main__":
