@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bench_json import h200, vllm_bench
 from frozen import stop
-from synthetic_run import Built, Plant, build_cell, scrapes
+from synthetic_run import Built, Event, Plant, build_cell, scrapes
 
 from specgauge.analyze import confirmation, freezes, prefill, silences, validity
 from specgauge.analyze.context import CellContext, StartContext
@@ -189,6 +189,15 @@ def test_a_new_file_of_a_compile_cache_is_a_witness() -> None:
     start = replace(cell.start, record=replace(cell.start.record, launch=launch))
     (reason,) = freeze_reasons(replace(cell, start=start))
     assert reason.evidence["witness compile cache"] == "agrees"
+
+
+def test_a_server_that_waited_for_a_cpu_is_the_cause() -> None:
+    built = stop(build_cell(PLANT), T0 + 0.7, 2.0)
+    waits = ("specgauge_cpu_wait_seconds_total", '{"pid":"7","process":"VLLM::EngineCor"}')
+    before, after = Event(T0, {waits: 0.0}), Event(T0 + 2.5, {waits: 1.8})
+    events = sorted([*built.events, before, after], key=lambda e: e.t)
+    (reason,) = freeze_reasons(context(replace(built, events=events)))
+    assert reason.cause == "SERVER_STARVED"
 
 
 def test_batch_classes() -> None:

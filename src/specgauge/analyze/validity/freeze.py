@@ -6,16 +6,20 @@ import numpy as np
 
 from specgauge.analyze import witnesses
 from specgauge.analyze.context import CellContext
+from specgauge.analyze.counters import Window
 from specgauge.analyze.derived import FREEZE, size
 from specgauge.analyze.document import Reason, Severity
 from specgauge.analyze.freezes import Freeze, batch_class
 from specgauge.analyze.log import lines
 from specgauge.analyze.witnesses import Witness
+from specgauge.record.schema import CPU_WAIT
 
 CODE = FREEZE
 
 SHARE = 0.01
 """Of the duration from which it is suspect: what five rounds can just resolve is 1.8 %."""
+STARVED_SHARE = 0.5
+"""Of a silence that the server must have waited for a CPU for that to be its cause."""
 
 _REMEDIES = {
     "CONFIRMED ONE-OFF": "Read the corrected throughput beside the raw one; a longer warm-up "
@@ -62,6 +66,8 @@ def _reason(
     detail += f"frozen ({source}): {where}."
     if kernels:
         detail += f" Compiled inside it: {', '.join(kernels)}."
+    elif cause == "SERVER_STARVED":
+        detail += " The server waited for a CPU most of that time."
     elif cause == "FIRST_CALL":
         detail += " It is the start's first request: code built on first use; no monitor sees it."
     if seen:
@@ -103,7 +109,15 @@ def _cause(cell: CellContext, freeze: Freeze) -> tuple[str | None, list[str]]:
     opening = freeze.silence.t0 == begin and not freeze.silence.decoding
     if cell.first_measured and opening and not cell.start.record.warmup:
         return "FIRST_CALL", []
-    return None, []
+    return ("SERVER_STARVED" if _starved(cell, freeze) else None), []
+
+
+def _starved(cell: CellContext, freeze: Freeze) -> bool:
+    """Whether a process of the server waited for a CPU during most of it (samples of 1 s)."""
+    silence = freeze.silence
+    around = Window(silence.t0 - 1.0, silence.t1 + 1.0, closed=True)
+    waits = cell.start.counters.delta_by(CPU_WAIT, "pid", around)
+    return max(waits.values(), default=0.0) > STARVED_SHARE * silence.seconds
 
 
 def _witnesses(cell: CellContext, freeze: Freeze) -> list[Witness]:
