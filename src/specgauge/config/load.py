@@ -23,8 +23,11 @@ class Load(StrictModel):
     def _one_kind(self) -> Load:
         if (self.concurrency is None) == (self.rate is None):
             raise ValueError("give either 'concurrency' (closed loop) or 'rate' (open loop)")
-        if self.workers and self.concurrency and self.workers > self.concurrency:
-            raise ValueError("more 'workers' than 'concurrency': a worker would have nothing to do")
+        if self.workers and self.concurrency and self.concurrency % self.workers:
+            raise ValueError(
+                "'workers' must divide 'concurrency': each worker sends an equal share of the "
+                "requests, so with fewer slots one would end later than the others"
+            )
         return self
 
     @property

@@ -30,7 +30,7 @@ class Client:
         try:
             answer = self._http.get(f"{self._url}/version", timeout=_TIMEOUT_S)
             return str(answer.json()["version"])
-        except (requests.RequestException, ValueError, KeyError):
+        except (requests.RequestException, ValueError, KeyError, TypeError):
             return None
 
     def tokenize(
@@ -60,10 +60,15 @@ class Client:
             reply = answer.json()
         except (requests.RequestException, ValueError) as error:
             raise EnvironmentFault(f"{self._url}/tokenize did not answer: {error}") from error
-        if answer.status_code != 200:
+        if 400 <= answer.status_code < 500:
             raise UsageError(f"prompt {prompt.id!r}: the server cannot tokenize it: {reply}")
-        tokens = tuple(int(token) for token in reply["tokens"])
-        limit = reply.get("max_model_len")
+        try:
+            tokens = tuple(int(token) for token in reply["tokens"])
+            limit = reply.get("max_model_len")
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise EnvironmentFault(
+                f"{self._url}/tokenize: not an answer of vLLM's: {str(reply)[:300]}"
+            ) from None
         if limit is not None and len(tokens) + room > limit:
             raise UsageError(
                 f"prompt {prompt.id!r} has {len(tokens)} tokens; with {room} output tokens it does "

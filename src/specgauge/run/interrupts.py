@@ -24,13 +24,21 @@ def terminate_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold signals off while things are stopped: that is bounded in time and must be finished."""
+    """Hold signals back while things are stopped: that is bounded in time and must be finished.
 
-    def say(number: int, frame: FrameType | None) -> None:
-        sys.stderr.write("stopping already, a moment: the server and its processes must end\n")
+    Raises:
+        KeyboardInterrupt: after that, if one came meanwhile.
+    """
+    held: list[int] = []
 
-    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), say):
+    def hold(number: int, frame: FrameType | None) -> None:
+        held.append(number)
+        sys.stderr.write("stopping, a moment: the server and its processes must end first\n")
+
+    with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), hold):
         yield
+    if held:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ from specgauge.record.layout import (
     FIRST_CALL,
     PREFILL,
     WARMUP,
+    CellPaths,
     RunPaths,
     StartPaths,
     is_measured,
@@ -154,8 +155,13 @@ class Start:
             state, error = "interrupted", "interrupted"
             raise
         except SpecgaugeError as fault:
-            error = str(fault)
-            raise
+            # A call that fails because the server has just died is the server's failure: the
+            # other variants go on.
+            death = self._server.death() if self._result.ready else None
+            error = str(fault) if death is None else f"the server ended: {death}"
+            if death is None:
+                raise
+            self._result.server_died = True
         finally:
             self._result.error = error
             with uninterrupted(), self._step(("stop",), "stopping the server"):
@@ -305,8 +311,12 @@ class Start:
             )
         if (death := self._server.death()) is not None:
             raise ServerDied(f"the server ended during {load}: {death}")
-        if cell.state != "complete" and not repeats and load != PREFILL:
+        if repeats or load == PREFILL:
+            return
+        if cell.state != "complete":
             self._result.incomplete_cells.append(f"{load}: {cell.error}")
+        elif failed := _failed_requests(self._paths.cell(load, repeat)):
+            self._result.incomplete_cells.append(f"{load}: {failed}")
 
     def _tokenized(self) -> list[Tokenized]:
         """The run's prompts with their token ids: made by the first server, kept for all others."""
@@ -347,6 +357,10 @@ class Start:
         try:
             if scraper is not None:
                 scraper.stop()
+        except EnvironmentFault as fault:
+            if state == "complete":
+                self._result.state = state = "failed"
+            self._result.error = error = f"{error}; {fault}" if error else str(fault)
         finally:
             self._server.stop()
             if self._experiment.compile_cache == "fresh" and self._cache is not None:
@@ -371,6 +385,15 @@ class Start:
         self._progress.begin(kind, f"{self.title} · {what}")
         yield
         self._progress.end(kind)
+
+
+def _failed_requests(paths: CellPaths) -> str | None:
+    """How many requests of a cell failed, and why the first did; None if all went well."""
+    rows = pq.read_table(paths.requests, columns=["state", "error"]).to_pylist()
+    failed = [row for row in rows if row["state"] != "ok"]
+    if not failed:
+        return None
+    return f"{len(failed)} of {len(rows)} requests failed: {failed[0]['error']}"
 
 
 def free_start(run: RunPaths, variant: str) -> int:

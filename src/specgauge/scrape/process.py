@@ -54,5 +54,8 @@ class Scraper:
             process.kill()
             process.wait()
         if process.returncode != 0:
-            text = complaint.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+            how = f"exit status {process.returncode}"
+            if process.returncode < 0:
+                how = f"ended by signal {-process.returncode}"
+            text = complaint.decode("utf-8", "replace").strip().splitlines() or [how]
             raise EnvironmentFault(f"{self._out}: the scraper failed: {text[-1]}")

@@ -7,11 +7,17 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from specgauge.serve.redact import STRUCK
+
 
 class LineLog:
-    """Appends ``<UTC, ms> <O|E> <line>``; the time is that of the read that ended the line."""
+    """Appends ``<UTC, ms> <O|E> <line>``; the time is that of the read that ended the line.
 
-    def __init__(self, path: Path, tee: bool) -> None:
+    vLLM prints its arguments and environment: ``secrets`` are struck out of every line.
+    """
+
+    def __init__(self, path: Path, tee: bool, secrets: list[bytes] | None = None) -> None:
+        self._secrets = secrets or []
         self._file = path.open("ab", buffering=0)
         self.error: str | None = None
         self._tee = tee
@@ -31,6 +37,8 @@ class LineLog:
         self._file.close()
 
     def _write(self, stream: str, lines: list[bytes]) -> None:
+        for secret in self._secrets:
+            lines = [line.replace(secret, STRUCK.encode()) for line in lines]
         now = datetime.now(UTC)
         stamp = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z {stream} ".encode()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -11,10 +12,10 @@ import time
 from collections.abc import Callable
 
 from specgauge.errors import EnvironmentFault
-from specgauge.record.atomic import write_json
+from specgauge.gpu.lock import DeviceLock
 from specgauge.record.documents import Launch
 from specgauge.serve.launchfile import LaunchFile
-from specgauge.serve.ports import require_free
+from specgauge.serve.ports import claim, require_free, require_ours
 from specgauge.serve.process import UNWRITABLE
 from specgauge.serve.protocol import ServerDied, ServerSpec
 from specgauge.serve.tree import leftovers
@@ -36,36 +37,35 @@ class LocalServer:
         self._spec = spec
         self._file = LaunchFile(spec)
         self._runner: subprocess.Popen[bytes] | None = None
+        self._claim: DeviceLock | None = None
 
     def start(self) -> None:
         """Launch it.  Raises EnvironmentFault when its port is taken."""
         spec = self._spec
+        self._claim = claim(spec.port)
         require_free(spec.host, spec.port)
-        folder = spec.paths.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        description = folder / ".runner.json"
-        write_json(
-            description,
-            {
-                "id": spec.id,
-                "argv": spec.argv,
-                "env": spec.env,
-                "cwd": spec.cwd,
-                "log": str(spec.paths.server_log),
-                "launch": str(spec.paths.launch),
-                "health_url": f"{spec.url}/health",
-                "grace_s": spec.stop_grace_s,
-                "caches": spec.caches,
-                "parent_pipe": True,
-            },
-        )
-        # The description holds the environment with its secrets: only for the runner's eyes.
-        description.chmod(0o600)
+        spec.paths.folder.mkdir(parents=True, exist_ok=True)
+        description = {
+            "id": spec.id,
+            "argv": spec.argv,
+            "env": spec.env,
+            "cwd": spec.cwd,
+            "log": str(spec.paths.server_log),
+            "launch": str(spec.paths.launch),
+            "health_url": f"{spec.url}/health",
+            "grace_s": spec.stop_grace_s,
+            "caches": spec.caches,
+            "parent_pipe": True,
+        }
         self._runner = subprocess.Popen(
-            [sys.executable, "-m", "specgauge.serve.process", str(description)],
+            [sys.executable, "-m", "specgauge.serve.process", "-"],
             stdin=subprocess.PIPE,
             process_group=0,
         )
+        assert self._runner.stdin is not None
+        # Not through a file: the environment may hold secrets.
+        self._runner.stdin.write(json.dumps(description).encode() + b"\n")
+        self._runner.stdin.flush()
 
     def wait_ready(self, on_wait: Callable[[str], None]) -> None:
         """See ``protocol.Server``."""
@@ -73,7 +73,8 @@ class LocalServer:
         while True:
             launch = self._file.launch()
             if launch is not None and launch.ready_at is not None:
-                self._forget_description()
+                assert self._runner is not None
+                require_ours(self._spec.port, self._runner.pid)
                 return
             if (death := self.death()) is not None:
                 raise ServerDied(f"the server ended before it was ready: {death}")
@@ -100,7 +101,6 @@ class LocalServer:
 
     def stop(self) -> Launch:
         """See ``protocol.Server``."""
-        self._forget_description()
         runner = self._runner
         if runner is not None:
             if runner.stdin is not None:
@@ -116,12 +116,11 @@ class LocalServer:
             for pid in leftovers(self._spec.id):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        if self._claim is not None:
+            self._claim.release()
         launch = self._file.launch()
         if launch is None:
             launch = Launch(
                 id=self._spec.id, argv=[], env={}, started_at=time.time(), clock_offset=0.0
             )
         return launch
-
-    def _forget_description(self) -> None:
-        (self._spec.paths.folder / ".runner.json").unlink(missing_ok=True)

@@ -1,20 +1,25 @@
-"""Is a port free, and if not, who has it?"""
+"""Is a port free, and if not, who has it?  Does only our server answer on it?"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
 
 import psutil
 
 from specgauge.errors import EnvironmentFault
+from specgauge.gpu.lock import DeviceLock
+from specgauge.serve.tree import descendants
 
 
 def require_free(host: str, port: int) -> None:
     """Return if ``host:port`` can be listened on.
 
     Raises:
-        EnvironmentFault: taken; the message names the process where the system tells it.
+        EnvironmentFault: taken (the message names the process where the system tells it), or no
+            address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -22,19 +27,61 @@ def require_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise EnvironmentFault(
+                    f"the server cannot listen on {host}:{port}: {error.strerror or error} "
+                    "('server: host:' in the experiment)"
+                ) from error
             raise EnvironmentFault(
                 f"port {port} on {host} is taken{_holder(port)}. Stop it if it is yours, or set "
                 "another one under 'server: port:' in the experiment, or with --port."
             ) from error
 
 
-def _holder(port: int) -> str:
+def claim(port: int) -> DeviceLock:
+    """Reserve ``port`` among all specgauge commands of this machine; release it after the server.
+
+    A free port is not enough: vLLM sets SO_REUSEPORT and listens long after its start, so two
+    servers could share the port, and each load would be spread over both.
+
+    Raises:
+        EnvironmentFault: another specgauge command has it.
+    """
+    lock = DeviceLock(f"port-{port}")
+    if not lock.acquire(0.0, lambda _: False):
+        raise EnvironmentFault(
+            f"port {port} is in use by another specgauge command ({lock.holder()}): wait for it, "
+            "or set another one under 'server: port:' in the experiment, or with --port."
+        )
+    return lock
+
+
+def require_ours(port: int, root: int) -> None:
+    """Return if nobody but process ``root`` and its descendants listens on ``port``.
+
+    Raises:
+        EnvironmentFault: somebody else does: requests would be spread over both.
+    """
+    ours = frozenset({root, *descendants(root)})
+    with contextlib.suppress(psutil.AccessDenied):  # not Linux: then the claim has to do
+        for connection in psutil.net_connections("tcp"):
+            listening = connection.status == psutil.CONN_LISTEN
+            if listening and connection.laddr and connection.laddr[1] == port:
+                if connection.pid in ours or connection.pid == os.getpid():
+                    continue
+                raise EnvironmentFault(
+                    f"port {port} is listened on by our server and{_holder(port, ours)}: "
+                    "requests would be spread over both"
+                )
+
+
+def _holder(port: int, but: frozenset[int] = frozenset()) -> str:
     """`` by python3 (pid 12, user ann)``, or nothing where the system does not say."""
     with contextlib.suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
             address = connection.laddr
             listening = connection.status == psutil.CONN_LISTEN
-            if listening and address and address[1] == port and connection.pid:
+            if listening and address and address[1] == port and connection.pid not in (None, *but):
                 process = psutil.Process(connection.pid)
                 with process.oneshot():
                     return (

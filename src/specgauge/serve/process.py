@@ -1,6 +1,6 @@
 """The process runner: runs one server, stamps its output, ends its whole tree.  Stdlib only.
 
-``python -m specgauge.serve.process SPEC.json``.  It is a process of its own so
+``python -m specgauge.serve.process SPEC.json|-``.  It is a process of its own so
 that stamps do not wait for the harness, and so that somebody is left to end the server when the
 harness is killed: it stops on TERM, on INT, when its start's marker file appears, and when its
 standard input (a pipe that the harness holds) is closed.
@@ -30,7 +30,7 @@ from typing import Any, BinaryIO
 from specgauge.serve.caches import cache_state
 from specgauge.serve.linelog import LineLog
 from specgauge.serve.memory import oom_kills
-from specgauge.serve.redact import strike_out, strike_out_argv
+from specgauge.serve.redact import secret_values, strike_out, strike_out_argv
 from specgauge.serve.tree import START_MARK, descendants
 
 UNWRITABLE = 74
@@ -107,7 +107,11 @@ class Runner:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
-        log = LineLog(Path(self._spec["log"]), bool(self._spec.get("tee")))
+        log = LineLog(
+            Path(self._spec["log"]),
+            bool(self._spec.get("tee")),
+            secret_values({**os.environ, **self._spec["env"]}, self._spec["argv"]),
+        )
         self._launch["started_at"] = time.time()
         self._launch["clock_offset"] = _clock_offset()
         try:
@@ -282,7 +286,7 @@ class Runner:
 
 
 def main(spec_path: str) -> int:
-    """Run the server that the JSON file ``spec_path`` describes.
+    """Run the server that the JSON file ``spec_path`` describes (``-``: a line on standard input).
 
     Keys: ``id``, ``argv``, ``env`` (added), ``log``, ``launch`` (files written), ``health_url``;
     optional ``cwd``, ``grace_s`` (30), ``caches`` (folders whose state is recorded),
@@ -290,8 +294,11 @@ def main(spec_path: str) -> int:
     input closes), ``tee`` (also print every line).
     Returns the server's exit code, at most 255.
     """
-    with open(spec_path, encoding="utf-8") as file:
-        spec = json.load(file)
+    if spec_path == "-":
+        spec = json.loads(sys.stdin.buffer.readline())
+    else:
+        with open(spec_path, encoding="utf-8") as file:
+            spec = json.load(file)
     try:
         code = Runner(spec).run()
     except OSError as error:  # the log cannot be opened: no server was started

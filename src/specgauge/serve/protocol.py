@@ -31,7 +31,8 @@ class ServerSpec:
     @property
     def url(self) -> str:
         """Base URL, without a slash at its end."""
-        return f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
 
 class Server(Protocol):
