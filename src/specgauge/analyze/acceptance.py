@@ -150,7 +150,7 @@ def over_time(counters: Counters, window: Window) -> list[tuple[float, float]]:
     times, drafts = counters.sampled(DRAFTS, window)
     _, accepted = counters.sampled(ACCEPTED, window)
     points: list[tuple[float, float]] = []
-    if not times.size:
+    if not times.size or accepted.size != times.size:
         return points
     begin = 0
     for i in range(1, times.size):

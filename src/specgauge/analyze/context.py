@@ -114,17 +114,24 @@ class CellContext:
             return None
         return self.start.counters.window(document.t_begin, document.t_end)
 
+    @property
+    def whole_window(self) -> Window | None:
+        """``window`` where a scrape lies on either side: only then do counters tell all of it."""
+        return self.window if self.window is not None and self.window.closed else None
+
     @cached_property
     def drafting(self) -> Drafting | None:
         """What the server counted of drafts."""
-        return drafting(self.start.counters, self.window) if self.window else None
+        window = self.whole_window
+        return drafting(self.start.counters, window) if window else None
 
     @cached_property
     def merged(self) -> steps.Merged:
         """Merged chunks."""
         server = None
-        if self.window and self.window.closed and (self.requests["state"] == "ok").all():
-            server = steps.server_steps(self.start.counters, self.window)
+        window = self.whole_window
+        if window and (self.requests["state"] == "ok").all():
+            server = steps.server_steps(self.start.counters, window)
         drafts = self.drafting.drafts if self.drafting else None
         return steps.merged(self.chunks, self.variant.k, drafts, server)
 
@@ -135,14 +142,16 @@ class CellContext:
     @cached_property
     def hit_rate(self) -> float | None:
         """Share of its prompt tokens that the prefix cache had."""
-        return prefix_cache.hit_rate(self.start.counters, self.window) if self.window else None
+        window = self.whole_window
+        return prefix_cache.hit_rate(self.start.counters, window) if window else None
 
     @cached_property
     def uncached_tokens(self) -> float | None:
         """Prompt tokens that the server had to read, by its counters."""
-        if self.window is None or self.hit_rate is None:
+        window = self.whole_window
+        if window is None or self.hit_rate is None:
             return None
-        queries = self.start.counters.delta("vllm:prefix_cache_queries_total", self.window)
+        queries = self.start.counters.delta("vllm:prefix_cache_queries_total", window)
         return None if queries is None else queries * (1 - self.hit_rate)
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,9 +72,13 @@ class Counters:
         return name in self._series
 
     def at(self, name: str, t: float, **labels: str) -> float | None:
-        """Sum over the series called ``name`` (with these labels) at ``t``; None if unknown."""
+        """Sum over the series called ``name`` (with these labels) at ``t``.
+
+        None if unknown: without the series, or where the server said NaN.
+        """
         group = self._matching(name, labels)
-        return sum(_value_at(times, values, t) for times, values in group) if group else None
+        total = sum(_value_at(times, values, t) for times, values in group)
+        return total if group and math.isfinite(total) else None
 
     def delta(self, name: str, window: Window, **labels: str) -> float | None:
         """Growth over ``window`` of the counters called ``name``, summed over their labels.
@@ -99,13 +104,17 @@ class Counters:
         return None
 
     def sampled(self, name: str, window: Window) -> tuple[Floats, Floats]:
-        """(times, values) of ``name`` at every scrape in ``window``; empty without it."""
+        """(times, values) of ``name`` at every scrape in ``window``.
+
+        Empty without it, or where the server said NaN.
+        """
         inside = (self.scrapes >= window.t0) & (self.scrapes <= window.t1)
         times = self.scrapes[inside]
         group = self._matching(name, {})
         if not group:
             return np.empty(0), np.empty(0)
-        return times, sum((_values_at(t, v, times) for t, v in group), np.zeros(times.size))
+        values = sum((_values_at(t, v, times) for t, v in group), np.zeros(times.size))
+        return (times, values) if np.isfinite(values).all() else (np.empty(0), np.empty(0))
 
     def _matching(self, name: str, labels: dict[str, str]) -> list[tuple[Floats, Floats]]:
         return [

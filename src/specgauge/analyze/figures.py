@@ -81,7 +81,8 @@ def spread(seconds: pd.Series | npt.NDArray[np.float64]) -> Spread:
 
 def _steps(cell: CellContext) -> StepSpread:
     of_gaps = spread(steps.gaps(cell.chunks))
-    server = steps.server_mean(cell.start.counters, cell.window) if cell.window else None
+    window = cell.whole_window
+    server = steps.server_mean(cell.start.counters, window) if window else None
     return StepSpread(
         **of_gaps.model_dump(),
         server_mean=server * 1000 if server is not None else None,
@@ -91,9 +92,10 @@ def _steps(cell: CellContext) -> StepSpread:
 
 def _step_check(cell: CellContext) -> StepCheck | None:
     """None where the server's mean is unknown, or requests are in one and not in the other."""
-    if cell.window is None or not cell.window.closed or (cell.requests["state"] != "ok").any():
+    window = cell.whole_window
+    if window is None or (cell.requests["state"] != "ok").any():
         return None
-    server = steps.server_mean(cell.start.counters, cell.window)
+    server = steps.server_mean(cell.start.counters, window)
     gaps = steps.gaps(cell.chunks)
     if not server or not gaps.size or cell.merged.chunks:
         return None

@@ -149,7 +149,8 @@ def _prefill(starts: list[StartContext]) -> tuple[prefill.Sample, ...]:
         for cell in (*start.record.warmup, *start.record.cells):
             document = cell.document
             window = start.counters.window(document.t_begin, document.t_end) if document else None
-            hits = prefix_cache.hit_rate(start.counters, window) if window else None
+            whole = window if window and window.closed else None
+            hits = prefix_cache.hit_rate(start.counters, whole) if whole else None
             found += prefill.samples(cell.requests, cell.chunks, hits)
     return tuple(found)
 

@@ -151,6 +151,13 @@ _ALL = (
         "None on a CPU; on a GPU vLLM 0.21 or newer, without enforce_eager.",
     ),
     Explanation(
+        "NOT_SCRAPED", "unknown",
+        "Scrapes of /metrics that do not bracket the cell, or lack a counter that checks need.",
+        "Nobody else's requests would be noticed, and acceptance, coverage and prefix-cache hits "
+        "are left empty: counted over a part of the cell they would be too low.",
+        "See that /metrics answers until the load has ended, then run again.",
+    ),
+    Explanation(
         "COALESCED", "suspect for step figures only",
         "Chunks that hold several steps of their request, above 1 %.",
         "Step latency, coverage and tokens per step from the stream are then off.",

@@ -21,6 +21,7 @@ from specgauge.analyze.validity import (
     incomplete,
     jit,
     monitor_off,
+    not_scraped,
     preempted,
     server_starved,
     token_mismatch,
@@ -44,6 +45,7 @@ CELL_CHECKS: tuple[CellCheck, ...] = (
     forced_trait.check,
     too_few.check,
     monitor_off.check,
+    not_scraped.check,
 )
 
 
