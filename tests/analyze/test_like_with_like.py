@@ -55,7 +55,8 @@ def test_matching_sides_are_valid(tmp_path: Path) -> None:
     folder = write(tmp_path / "r")
     base = ["vllm", "serve", "m", "--port", "8111", "--max-model-len", "2048"]
     launched(folder, "vanilla", argv=base)
-    launched(folder, "ngram", env={"TRITON_CACHE_DIR": "/elsewhere"},
+    folders = ("TRITON_CACHE_DIR", "VLLM_CACHE_ROOT", "CUDA_CACHE_PATH", "HF_HUB_CACHE")
+    launched(folder, "ngram", env=dict.fromkeys(folders, "/elsewhere"),
              argv=[*base, "--speculative-config", '{"method": "ngram"}'])  # fmt: skip
     summary = summarise(read_run(folder))
     assert throughput(summary).verdict == "VALID"
@@ -68,6 +69,8 @@ def test_matching_sides_are_valid(tmp_path: Path) -> None:
         ({"argv": ["vllm", "serve", "--max-num-seqs", "8"]}, "flag --max-num-seqs: 8 against not"),
         ({"argv": ["vllm", "serve", "--enforce-eager"]}, "flag --enforce-eager: true"),
         ({"env": {"VLLM_ATTENTION_BACKEND": "X"}}, "variable VLLM_ATTENTION_BACKEND"),
+        ({"env": {"VLLM_CPU_KVCACHE_SPACE": "1"}}, "variable VLLM_CPU_KVCACHE_SPACE: 1 against"),
+        ({"env": {"VLLM_DISABLE_COMPILE_CACHE": "1"}}, "variable VLLM_DISABLE_COMPILE_CACHE"),
     ],
 )
 def test_a_chosen_flag_makes_it_unlike(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

@@ -281,6 +281,19 @@ def test_the_first_request_sent_again_decides() -> None:
     assert "FIRST_CALL" not in codes(context(built, first=True, again=fast_again))
 
 
+def test_a_repeat_from_the_prefix_cache_needs_the_neighbours_word() -> None:
+    """Long prompts: the first takes 1.7 s to read as all others do, the repeat's is cached."""
+    built = build_cell(replace(CLEAN, ttft_s=1.7))
+    cached = build_cell(Plant(requests=1, ttft_s=0.1), load="first-call").record
+    assert "FIRST_CALL" not in codes(context(built, first=True, again=cached))
+    assert cached.document is not None
+    emptied = cached.document.model_copy(update={"prefix_cache_was_reset": True})
+    read_again = replace(cached, document=emptied)
+    assert reason(context(built, first=True, again=read_again), "FIRST_CALL").t1 == (
+        pytest.approx(1.7)
+    )
+
+
 def test_preemptions() -> None:
     cell = context(build_cell(CLEAN), extra={"vllm:num_preemptions_total": 3.0})
     assert reason(cell, "PREEMPTED").evidence["preemptions"] == 3

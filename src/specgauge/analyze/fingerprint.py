@@ -18,8 +18,12 @@ TRAIT_ENV = frozenset({"VLLM_USE_V2_MODEL_RUNNER"})
 NEUTRAL_FLAGS = frozenset(
     {"host", "port", "speculative-config", "jit-monitor-verbose", "jit-monitor-mode"}
 )
-NEUTRAL_ENV_PARTS = ("CACHE", "SPECGAUGE", "WORKSPACE", "DEV_MODE", "USAGE_STATS", "TRACK")
-"""Folders, marks and reporting: no word of how tokens are made."""
+NEUTRAL_ENV_PARTS = (
+    *("_CACHE_ROOT", "_CACHE_DIR", "_CACHE_HOME", "CACHE_PATH", "HF_HUB_CACHE"),
+    *("SPECGAUGE", "WORKSPACE", "DEV_MODE", "USAGE_STATS", "TRACK"),
+)
+"""Folders, marks and reporting: no word of how tokens are made.  A cache's *size* is one
+(``VLLM_CPU_KVCACHE_SPACE``): it is none of them."""
 
 Fingerprint = Mapping[str, str]
 """Aspect → value, in words short enough to print."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from statistics import median
 
+import pandas as pd
+
 from specgauge.analyze import latency
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason
@@ -31,7 +33,8 @@ def check(cell: CellContext) -> Reason | None:
     measured cell of the start carries the note.  Without one, the first request of a cell that
     sends them singly is compared with itself, sent once more after the start's last cell, or, where
     that is not recorded, with the median of its neighbours; a cell that sends several at once
-    cannot be judged here.
+    cannot be judged here.  The request sent again finds its prompt in the prefix cache unless that
+    was emptied, so with a long prompt it is faster anyway: then the neighbours must agree.
     """
     if not cell.first_measured:
         return None
@@ -72,9 +75,13 @@ def _sent_again(cell: CellContext, again: CellRecord) -> Reason | None:
     first = float(row["t_first"] - row["t_send"])
     repeat = again.requests.iloc[0]
     later = float(repeat["t_first"] - repeat["t_send"])
-    cost = first - later
-    if cost < UNPAIRED_COST_S or first < MIN_FACTOR * later:
+    if _small(first, later):
         return None
+    if not _was_reset(again):  # it may have found its prompt in the prefix cache
+        neighbours = _neighbours(cell)
+        if neighbours is None or _small(first, neighbours):
+            return None
+    cost = first - later
     return Reason(
         code=CODE,
         severity="suspect",
@@ -87,14 +94,35 @@ def _sent_again(cell: CellContext, again: CellRecord) -> Reason | None:
     )
 
 
-def _unpaired(cell: CellContext) -> Reason | None:
+def _small(first: float, other: float) -> bool:
+    """Whether ``first`` is no slower than ``other`` by more than prefill may differ."""
+    return first - other < UNPAIRED_COST_S or first < MIN_FACTOR * other
+
+
+def _was_reset(again: CellRecord) -> bool:
+    """Whether the repeat had to read its whole prompt, as the first did."""
+    if again.document is not None and again.document.prefix_cache_was_reset:
+        return True
+    cached = again.requests["cached_tokens"].iloc[0]
+    return bool(pd.notna(cached) and cached == 0)
+
+
+def _neighbours(cell: CellContext) -> float | None:
+    """Median time to the first token of the cell's requests after the first, seconds."""
     ordered = cell.requests[cell.requests["state"] == "ok"].sort_values("t_send")
     if len(ordered) < 2:
         return None
-    ttft = cell.latencies["ttft"].reindex(ordered["index"])
-    first, others = float(ttft.iloc[0]), float(median(ttft.iloc[1:]))
+    return float(median(cell.latencies["ttft"].reindex(ordered["index"]).iloc[1:]))
+
+
+def _unpaired(cell: CellContext) -> Reason | None:
+    ordered = cell.requests[cell.requests["state"] == "ok"].sort_values("t_send")
+    others = _neighbours(cell)
+    if others is None:
+        return None
+    first = float(cell.latencies["ttft"].reindex(ordered["index"]).iloc[0])
     cost = first - others
-    if cost < UNPAIRED_COST_S or first < MIN_FACTOR * others:
+    if _small(first, others):
         return None
     return Reason(
         code=CODE,
