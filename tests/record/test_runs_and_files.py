@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from specgauge.errors import EnvironmentFault, UsageError
 from specgauge.plan import StartPlan
 from specgauge.record.atomic import write_json
+from specgauge.record.compare import differs, fingerprint
 from specgauge.record.documents import Outcome
 from specgauge.record.layout import RunPaths
-from specgauge.record.manifest import Manifest, WorkloadFacts, fingerprint, read_manifest
+from specgauge.record.manifest import Manifest, WorkloadFacts, read_manifest
 from specgauge.record.runs import completed, find_run, open_run
 
 PLANNED = [StartPlan("vanilla", 0), StartPlan("ngram", 0)]
@@ -105,7 +107,7 @@ def test_a_named_run_that_measures_something_else_is_refused(tmp_path: Path) -> 
     with open_run(tmp_path, manifest("mine"), PLANNED, run_id="mine"):
         pass
     with (
-        pytest.raises(UsageError, match="measures something else"),
+        pytest.raises(UsageError, match="cannot be gone on with"),
         open_run(tmp_path, manifest("mine", mark="g"), PLANNED, run_id="mine"),
     ):
         pass
@@ -141,3 +143,121 @@ def test_a_folder_of_another_schema_is_named_so(tmp_path: Path) -> None:
 def test_fingerprint_ignores_key_order_alone() -> None:
     assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
     assert fingerprint({"a": 1, "b": [1, 2]}) != fingerprint({"a": 1, "b": [2, 1]})
+
+
+HERE = {"cpu": "A", "cores": 8, "usable_cores": 8, "memory_gib": 64.0, "gpus": [], "kernel": "6"}
+
+
+def on(run_id: str, commit: str = "c", **changed: Any) -> Manifest:
+    update = {"machine": {**HERE, **changed}, "git": {"commit": commit}}
+    return manifest(run_id).model_copy(update=update)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"cpu": "B"}, "cpu was A, here it is B"),
+        ({"usable_cores": 2}, "usable_cores was 8, here it is 2"),
+        ({"memory_gib": 32.0}, "memory was 64.0 GiB, here it is 32.0 GiB"),
+        ({"gpus": ["H200", "H200"]}, "gpus was none, here it is H200, H200"),
+    ],
+)
+def test_another_machine_never_joins_a_run(
+    tmp_path: Path, changed: dict[str, Any], words: str
+) -> None:
+    with open_run(tmp_path, on("mine"), PLANNED) as run:
+        finish(run.paths, PLANNED[0], 0)
+    with (
+        pytest.raises(UsageError, match="another machine") as caught,
+        open_run(tmp_path, on("other", **changed), PLANNED, run_id="mine"),
+    ):
+        pass
+    assert words in str(caught.value)
+    with open_run(tmp_path, on("other", **changed), PLANNED) as run:
+        assert not run.resumed
+        assert words in run.notes[0]
+        assert str(tmp_path / "x" / "mine") in run.notes[0]
+
+
+def test_a_machine_that_tells_less_or_a_little_more_memory_joins(tmp_path: Path) -> None:
+    with open_run(tmp_path, on("mine"), PLANNED):
+        pass
+    with open_run(tmp_path, on("later", gpus=None, memory_gib=63.9), PLANNED) as run:
+        assert run.resumed
+        assert run.notes == ()
+
+
+def test_another_commit_joins_is_said_once_and_written_down(tmp_path: Path) -> None:
+    with open_run(tmp_path, on("mine", commit="old"), PLANNED):
+        pass
+    for expected in (1, 0):
+        with open_run(tmp_path, on("later", commit="new"), PLANNED) as run:
+            assert run.resumed
+            assert len(run.notes) == expected
+            later = read_manifest(run.paths.manifest).later_commands
+            assert [entry["commit"] for entry in later] == ["new"]
+
+
+def test_a_complete_run_is_left_as_it_is(tmp_path: Path) -> None:
+    with open_run(tmp_path, on("mine"), PLANNED) as run:
+        for plan in PLANNED:
+            finish(run.paths, plan, 0)
+    before = run.paths.manifest.read_bytes()
+    with open_run(tmp_path, on("x", commit="new"), PLANNED, run_id="mine") as run:
+        assert run.notes == ()
+    assert run.paths.manifest.read_bytes() == before
+
+
+def test_the_newest_port_is_in_the_manifest_and_does_not_matter(tmp_path: Path) -> None:
+    def served(run_id: str, port: int) -> Manifest:
+        experiment = {"name": "x", "server": {"port": port, "vllm_version": None}}
+        return manifest(run_id).model_copy(update={"experiment": experiment})
+
+    with open_run(tmp_path, served("1", 8111), PLANNED):
+        pass
+    with open_run(tmp_path, served("2", 8222), PLANNED) as run:
+        assert run.resumed
+        kept = read_manifest(run.paths.manifest).experiment["server"]
+        assert kept == {"port": 8222, "vllm_version": None}
+
+
+def test_what_differs_is_named_key_by_key() -> None:
+    def sampled(mark: str, temperature: float, port: int) -> Manifest:
+        server = {"port": port, "args": {"a": 1}}
+        experiment = {"name": "x", "sampling": {"temperature": temperature}, "server": server}
+        return manifest("1", mark).model_copy(update={"experiment": experiment})
+
+    told = differs(sampled("f", 0.0, 1), sampled("g", 1.0, 2))
+    assert told == "its experiment differs in sampling.temperature"
+
+
+def test_a_variant_whose_secret_changed_is_another_one() -> None:
+    def marked(digest: str) -> Manifest:
+        return manifest("1").model_copy(update={"variant_marks": {"ngram": digest}})
+
+    assert differs(marked("a"), marked("a")) is None
+    assert differs(marked("a"), marked("b")) == "variant 'ngram' was defined differently"
+
+
+@pytest.mark.parametrize("refused", ["lock", "symlink"])
+def test_a_folder_that_is_not_ours_to_write_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    where = (FileLock, "acquire") if refused == "lock" else (Path, "symlink_to")
+    monkeypatch.setattr(*where, denied)
+    with (
+        pytest.raises(EnvironmentFault, match="cannot be written: Permission denied"),
+        open_run(tmp_path, manifest("1"), PLANNED),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", ["", ".", "**", "*"])
+def test_no_pattern_finds_a_run(tmp_path: Path, name: str) -> None:
+    with open_run(tmp_path, manifest("1"), PLANNED):
+        pass
+    with pytest.raises(UsageError):
+        find_run(tmp_path, name)

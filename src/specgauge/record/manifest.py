@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,11 @@ class WorkloadFacts(Document):
 
 
 class Manifest(Document):
-    """One run.  ``variants`` grows when another variant joins the open run."""
+    """One run.  ``variants`` grows when another variant joins the open run.
+
+    Secrets are struck out of all documents in it; ``fingerprint`` and ``variant_marks`` are over
+    the values as they were.
+    """
 
     results_schema: str = Field(alias="schema", default=RESULTS_SCHEMA)
     run_id: str
@@ -34,6 +37,8 @@ class Manifest(Document):
     """The experiment as resolved, every default written out."""
     model: dict[str, Any]
     variants: dict[str, dict[str, Any]]
+    variant_marks: dict[str, str] = {}
+    """Digest of each variant as it was defined."""
     workload: WorkloadFacts
     warmup_workload: WorkloadFacts | None = None
     runtime: Literal["process", "compose"]
@@ -42,14 +47,11 @@ class Manifest(Document):
     machine: dict[str, Any] = {}
     git: dict[str, Any] = {}
     specgauge_version: str = ""
+    later_commands: list[dict[str, Any]] = []
+    """Commands that went on with the run under another specgauge, commit, kernel or Python than
+    the command before: when, and which."""
     fingerprint: str
     """Digest of all that must be the same for two starts to belong to one run."""
-
-
-def fingerprint(parts: dict[str, Any]) -> str:
-    """Hex digest of ``parts`` (JSON values), independent of key order."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_manifest(path: Path) -> Manifest:

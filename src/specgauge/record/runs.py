@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from specgauge.errors import EnvironmentFault, UsageError
 from specgauge.plan import StartPlan
+from specgauge.record.compare import PER_COMMAND, differs, machine_differs, tooling
 from specgauge.record.documents import Outcome
 from specgauge.record.layout import RunPaths
 from specgauge.record.manifest import Manifest, read_manifest, write_manifest
@@ -27,6 +30,8 @@ class OpenRun:
     paths: RunPaths
     manifest: Manifest
     resumed: bool
+    notes: tuple[str, ...] = ()
+    """For people: why an older run is not gone on with, what is not as it was in this one."""
 
 
 def outcome_of(path: Path) -> Outcome | None:
@@ -73,7 +78,7 @@ def open_run(
         wait_s: how long to wait for another command that is writing into the run.
 
     Raises:
-        UsageError: ``run_id`` names a run that measures something else.
+        UsageError: ``run_id`` names a run that measures something else, or on another machine.
         EnvironmentFault: another command holds the run, or the folder cannot be written.
     """
     experiment = str(new.experiment["name"])
@@ -83,18 +88,19 @@ def open_run(
     except OSError as error:
         raise EnvironmentFault(f"{folder}: cannot be made: {error.strerror}") from error
     with _locked(folder / ".lock", 30.0, folder):
-        paths = _choose(results, experiment, new, planned, run_id, fresh)
+        paths, notes = _choose(results, experiment, new, planned, run_id, fresh)
         resumed = paths.manifest.exists()
         if not resumed:
             write_manifest(paths.manifest, new)
     with _locked(paths.lock, wait_s, paths.folder):
         manifest = read_manifest(paths.manifest)
-        joined = {**new.variants, **manifest.variants}
-        if joined != manifest.variants:
-            manifest = manifest.model_copy(update={"variants": joined})
-            write_manifest(paths.manifest, manifest)
+        if resumed and set(planned) - set(completed(paths)):
+            joined, changed = _join(manifest, new)
+            if joined != manifest:
+                write_manifest(paths.manifest, joined)
+            manifest, notes = joined, [*notes, *changed]
         point_latest(results, paths.folder)
-        yield OpenRun(paths, manifest, resumed)
+        yield OpenRun(paths, manifest, resumed, tuple(notes))
 
 
 def _choose(
@@ -104,67 +110,90 @@ def _choose(
     planned: list[StartPlan],
     run_id: str | None,
     fresh: bool,
-) -> RunPaths:
+) -> tuple[RunPaths, list[str]]:
     made = RunPaths(results / experiment / new.run_id)
     if run_id is not None:
         paths = RunPaths(results / experiment / run_id)
         if paths.manifest.exists():
-            reason = _differs(read_manifest(paths.manifest), new)
+            reason = differs(read_manifest(paths.manifest), new)
             if reason is not None:
-                raise UsageError(f"run {run_id!r} measures something else: {reason}")
-        return paths
+                raise UsageError(f"run {run_id!r} cannot be gone on with: {reason}")
+        return paths, []
     if fresh:
-        return made
+        return made, []
+    notes: list[str] = []
     for paths in reversed(runs_of(results, experiment)):
         with contextlib.suppress(UsageError):
-            if _differs(read_manifest(paths.manifest), new) is None:
-                lacks = set(planned) - set(completed(paths))
-                return paths if lacks else made
-    return made
+            old = read_manifest(paths.manifest)
+            lacks = set(planned) - set(completed(paths))
+            reason = differs(old, new)
+            if reason is None:
+                return paths if lacks else made, notes
+            if lacks and not notes and reason == machine_differs(old, new):
+                notes.append(f"Run {paths.folder} is not gone on with: {reason}")
+    return made, notes
 
 
-def _differs(old: Manifest, new: Manifest) -> str | None:
-    """What keeps ``new`` from joining ``old``, in words; None when nothing does."""
-    if old.fingerprint != new.fingerprint:
-        for what in ("experiment", "model", "workload", "warmup_workload", "runtime"):
-            was, now = getattr(old, what), getattr(new, what)
-            if was != now:
-                keys = (
-                    [k for k in {**was, **now} if was.get(k) != now.get(k)]
-                    if isinstance(was, dict) and isinstance(now, dict)
-                    else []
-                )
-                return f"its {what} differs{' in ' + ', '.join(keys) if keys else ''}"
-        return "its fingerprint differs"
-    for name, variant in new.variants.items():
-        if name in old.variants and old.variants[name] != variant:
-            return f"variant {name!r} was defined differently"
-    return None
+def _join(old: Manifest, new: Manifest) -> tuple[Manifest, list[str]]:
+    """``old`` with what the command of ``new`` adds, and what people should know of it."""
+    server = {**old.experiment.get("server", {})}
+    server |= {k: v for k, v in new.experiment.get("server", {}).items() if k in PER_COMMAND}
+    update: dict[str, Any] = {
+        "experiment": {**old.experiment, "server": server},
+        "variants": {**new.variants, **old.variants},
+        "variant_marks": {**new.variant_marks, **old.variant_marks},
+    }
+    was, now = tooling(old), tooling(new)
+    if old.later_commands:
+        was = {key: old.later_commands[-1].get(key) for key in was}
+    notes = [
+        f"This run was measured with {key} {was[key]} so far, from here on with {now[key]}"
+        for key in was
+        if was[key] and now[key] and was[key] != now[key]
+    ]
+    if notes:
+        update["later_commands"] = [*old.later_commands, {"at": new.created_at, **now}]
+    return old.model_copy(update=update), notes
 
 
 @contextlib.contextmanager
 def _locked(lock: Path, wait_s: float, what: Path) -> Iterator[None]:
+    held = FileLock(lock, timeout=wait_s)
     try:
-        with FileLock(lock, timeout=wait_s):
-            yield
+        held.acquire()
     except Timeout:
         raise EnvironmentFault(
             f"{what}: another specgauge command is writing into it; "
             "wait for it, or start a run of its own with --new"
         ) from None
+    except (OSError, NotImplementedError) as error:
+        raise _unwritable(what, error) from error
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def _unwritable(what: Path, error: Exception) -> EnvironmentFault:
+    reason = (error.strerror if isinstance(error, OSError) else None) or error
+    return EnvironmentFault(
+        f"{what}: cannot be written: {reason}. Another folder: SPECGAUGE_RESULTS=…"
+    )
 
 
 def point_latest(results: Path, folder: Path) -> None:
-    """Make ``results/latest`` a link to ``folder``."""
+    """Make ``results/latest`` a link to ``folder``.  Raises EnvironmentFault."""
     link = results / "latest"
     temporary = results / f".latest.{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        temporary.unlink()
-    temporary.symlink_to(os.path.relpath(folder, results), target_is_directory=True)
-    if link.exists() and not link.is_symlink():
-        temporary.unlink()
-        return
-    temporary.replace(link)
+    try:
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(os.path.relpath(folder, results), target_is_directory=True)
+        if link.exists() and not link.is_symlink():
+            temporary.unlink()
+            return
+        temporary.replace(link)
+    except OSError as error:
+        raise _unwritable(results, error) from error
 
 
 def find_run(results: Path, name: str | None) -> RunPaths:
@@ -179,7 +208,9 @@ def find_run(results: Path, name: str | None) -> RunPaths:
             return RunPaths(latest.resolve())
         raise UsageError(f"no run yet in {results}: start with 'make demo' or 'specgauge run'")
     given = Path(name)
-    candidates = [given, results / name, *results.glob(f"*/{given.name}")]
+    if not given.name:  # '' or '.': the glob would match every folder
+        raise UsageError(f"{name!r} is not the name of a run")
+    candidates = [given, results / name, *results.glob(f"*/{glob.escape(given.name)}")]
     for folder in candidates:
         if (folder / "manifest.json").is_file():
             return RunPaths(folder.resolve())

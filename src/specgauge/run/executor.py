@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -17,16 +18,12 @@ from specgauge.config.prompts import Prompts
 from specgauge.config.resolve import Resolved
 from specgauge.errors import EnvironmentFault
 from specgauge.plan import StartPlan, starts
+from specgauge.record.atomic import write_json
+from specgauge.record.compare import fingerprint, struck_out, telling, telling_experiment
 from specgauge.record.documents import CellDocument, Launch
 from specgauge.record.layout import CONFIRM, PREFILL, RunPaths, is_measured
-from specgauge.record.manifest import (
-    Manifest,
-    WorkloadFacts,
-    fingerprint,
-    read_manifest,
-    write_manifest,
-)
-from specgauge.record.runs import OpenRun, completed, new_run_id, open_run
+from specgauge.record.manifest import Manifest, WorkloadFacts, read_manifest, write_manifest
+from specgauge.record.runs import OpenRun, completed, new_run_id, open_run, outcome_of
 from specgauge.run.command import model_folder
 from specgauge.run.interrupts import terminate_as_interrupt
 from specgauge.run.machine import git_facts, machine_facts, packages_of
@@ -34,9 +31,6 @@ from specgauge.run.observer import NOBODY, Observer
 from specgauge.run.progress import Durations, Progress, words
 from specgauge.run.runtime import ProcessRuntime, Runtime
 from specgauge.run.start import Start, StartResult, free_start, steps_of
-
-_UNTELLING = frozenset({"variants", "description", "expected_s", "confirm"})
-"""Keys of an experiment that do not change what a start measures."""
 
 
 @dataclass
@@ -97,6 +91,7 @@ def execute(
         _announce(console, run, planned, pending)
         outcome = RunOutcome(run.paths)
         if pending:
+            _hold_to_packages(run.manifest, resolved, project, runtime)
             model = model_folder(resolved, project)
             with terminate_as_interrupt():
                 _make_all(
@@ -140,7 +135,7 @@ def _make_all(
             k = free_start(run.paths, plan.variant)
             start = Start(resolved, project, run.paths, plan, k, model, progress, runtime, observer)
             result = start.make()
-            _note_version(run.paths, result, resolved, project, runtime)
+            _note_version(run.paths, plan, k, result, resolved, project, runtime)
             if result.state == "complete":
                 progress.note(f"✓ {start.title}")
                 continue
@@ -159,18 +154,17 @@ def _announce(
 ) -> None:
     folder = run.paths.folder
     if not run.resumed:
-        console.print(f"New run {folder}", highlight=False, soft_wrap=True)
+        line = f"New run {folder}"
     elif pending:
-        console.print(
+        line = (
             f"Going on with run {folder}: {len(planned) - len(pending)} of {len(planned)} starts "
-            "are measured (--new starts afresh)",
-            highlight=False,
-            soft_wrap=True,
+            "are measured (--new starts afresh)"
         )
     else:
-        console.print(
-            f"Run {folder} is complete: nothing to measure", highlight=False, soft_wrap=True
-        )
+        line = f"Run {folder} is complete: nothing to measure"
+    for note in run.notes:
+        console.print(note, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _facts(prompts: Prompts | None) -> WorkloadFacts | None:
@@ -184,13 +178,13 @@ def _facts(prompts: Prompts | None) -> WorkloadFacts | None:
 def _manifest(resolved: Resolved, project: Project, request: Request, runtime: Runtime) -> Manifest:
     experiment = resolved.experiment.model_dump(mode="json")
     model = resolved.model.model_dump(mode="json")
+    variants = {name: item.model_dump(mode="json") for name, item in resolved.variants.items()}
     workload, warmup = _facts(resolved.prompts), _facts(resolved.warmup_prompts)
     assert workload is not None
-    telling = {k: v for k, v in experiment.items() if k not in _UNTELLING}
     mark = fingerprint(
         {
-            "experiment": telling,
-            "model": model,
+            "experiment": telling_experiment(experiment),
+            "model": telling(model),
             "workload": workload.sha256,
             "warmup": warmup.sha256 if warmup else None,
             "runtime": runtime.name,
@@ -199,11 +193,10 @@ def _manifest(resolved: Resolved, project: Project, request: Request, runtime: R
     return Manifest(
         run_id=request.run_id or new_run_id(mark),
         created_at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-        experiment=experiment,
-        model=model,
-        variants={
-            name: variant.model_dump(mode="json") for name, variant in resolved.variants.items()
-        },
+        experiment=struck_out(experiment),
+        model=struck_out(model),
+        variants=struck_out(variants),
+        variant_marks={name: fingerprint(telling(item)) for name, item in variants.items()},
         workload=workload,
         warmup_workload=warmup,
         runtime=runtime.name,
@@ -214,24 +207,72 @@ def _manifest(resolved: Resolved, project: Project, request: Request, runtime: R
     )
 
 
-def _note_version(
-    run: RunPaths, result: StartResult, resolved: Resolved, project: Project, runtime: Runtime
+def _server_facts(resolved: Resolved, project: Project, runtime: Runtime) -> dict[str, Any]:
+    """What can be told of the server's software without starting it."""
+    python = runtime.program(resolved.experiment.server, project)[0]
+    return {"packages": packages_of(python), **runtime.facts()}
+
+
+def _hold_to_packages(
+    manifest: Manifest, resolved: Resolved, project: Project, runtime: Runtime
 ) -> None:
-    """Write the version of the first server into the manifest; hold all later ones to it."""
+    """Refuse before anything starts a server whose packages are not those of the run's first.
+
+    Raises:
+        EnvironmentFault: names them.
+    """
+    known = manifest.vllm
+    if not known:
+        return
+    now = _server_facts(resolved, project, runtime)
+    changed = [
+        f"{name} {known['packages'][name]}, now {version}"
+        for name, version in now["packages"].items()
+        if name in (known.get("packages") or {}) and known["packages"][name] != version
+    ]
+    changed += [
+        f"{name} {known[name]}, now {value}"
+        for name, value in now.items()
+        if name != "packages" and value and known.get(name) and known[name] != value
+    ]
+    if changed:
+        raise EnvironmentFault(
+            f"this run was begun with another server environment ({'; '.join(changed)}): "
+            "start a run of its own with --new"
+        )
+
+
+def _note_version(
+    run: RunPaths,
+    plan: StartPlan,
+    k: int,
+    result: StartResult,
+    resolved: Resolved,
+    project: Project,
+    runtime: Runtime,
+) -> None:
+    """Write the version of the first server into the manifest; hold all later ones to it.
+
+    Raises:
+        EnvironmentFault: another version; the start was marked as one that does not count.
+    """
     if result.vllm_version is None:
         return
     manifest = read_manifest(run.manifest)
     known = manifest.vllm.get("version")
     if known is None:
-        python = runtime.program(resolved.experiment.server, project)[0]
-        facts = {"version": result.vllm_version, "packages": packages_of(python)}
-        facts |= runtime.facts()
+        facts = {"version": result.vllm_version, **_server_facts(resolved, project, runtime)}
         write_manifest(run.manifest, manifest.model_copy(update={"vllm": facts}))
     elif known != result.vllm_version:
-        raise EnvironmentFault(
+        reason = (
             f"this run was begun with vLLM {known}, the server is now {result.vllm_version}: "
             "start a run of its own with --new"
         )
+        path = run.start(plan.variant, k).outcome
+        if (outcome := outcome_of(path)) is not None:
+            failed = outcome.model_copy(update={"state": "failed", "error": reason})
+            write_json(path, failed.model_dump(mode="json"))
+        raise EnvironmentFault(reason)
 
 
 def earlier_durations(results: Path, experiment: Experiment) -> Durations:

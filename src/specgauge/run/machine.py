@@ -12,12 +12,14 @@ from typing import Any
 import psutil
 
 from specgauge.config.project import Project
+from specgauge.gpu.device import NvmlFault, NvmlUnavailable
+from specgauge.gpu.nvml import open_nvml
 
 _TELLING_PACKAGES = ("vllm", "torch", "transformers", "triton", "flashinfer-python", "numba")
 
 
 def machine_facts() -> dict[str, Any]:
-    """CPU, memory, kernel, Python; no host name, no user name."""
+    """CPU, memory, GPUs, kernel, Python; no host name, no user name."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -26,8 +28,18 @@ def machine_facts() -> dict[str, Any]:
         "system": platform.system(),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "gpus": [],
+        "gpus": _gpus(),
     }
+
+
+def _gpus() -> list[str] | None:
+    """Names of the GPUs, by NVML's index; empty without NVML, None where it does not answer."""
+    try:
+        return [device.name for device in open_nvml().devices()]
+    except NvmlUnavailable:
+        return []
+    except NvmlFault:
+        return None
 
 
 def _cpu_model() -> str:
