@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from project import FAST, SimulatedProject
+from project import FAST, SimulatedProject, until
 
 
 def quiet(project: SimulatedProject, done: subprocess.CompletedProcess[str]) -> bool:
@@ -173,13 +173,77 @@ def test_a_start_that_failed_is_made_again_by_the_next_run(project: SimulatedPro
     assert not (first / "vanilla/start-1").exists()
 
 
-def test_a_failed_request_makes_its_cell_invalid(project: SimulatedProject) -> None:
+def test_a_failed_request_makes_its_cell_invalid_and_its_start_is_made_again(
+    project: SimulatedProject,
+) -> None:
     project.truth["faults"] = [{"variants": ["ngram"], "request": 2, "kind": "status"}]
     done = project.run()
-    assert done.returncode == 3
+    assert done.returncode == 4
+    assert "c1: 1 of 2 requests failed" in done.stderr
     by = {(c["variant"], c["load"]): c["verdict"] for c in project.summary()["cells"]}
     assert by["ngram", "c1"] == "INVALID"
-    assert by["vanilla", "c1"] != "INVALID"
+    assert by["vanilla", "c1"] != "INVALID" or "CLIENT_STARVED" in str(project.summary())
+    del project.truth["faults"]
+    first = project.latest
+    assert quiet(project, project.run())
+    assert project.latest == first
+    assert (first / "ngram/start-1").is_dir()
+    assert not (first / "vanilla/start-1").exists()
+
+
+def test_a_server_that_dies_between_ready_and_the_first_cell_does_not_stop_the_others(
+    project: SimulatedProject,
+) -> None:
+    project.truth["die"] = {"variants": ["ngram"], "at_s": 0.0, "exit_code": 3}
+    project.experiment["variants"] = ["ngram", "vanilla"]
+    done = project.run()
+    assert done.returncode == 4
+    assert "exit code 3" in done.stderr
+    assert no_trace(done)
+    assert {c["variant"] for c in project.summary()["cells"]} >= {"vanilla"}
+
+
+def test_a_killed_scraper_costs_its_start_and_no_other(project: SimulatedProject) -> None:
+    project.truth["variants"] = {"vanilla": {"step_ms": {"1": 100.0, "16": 100.0}}}
+    process = project.start("run", "-e", "x", "-v", "all")
+    assert project.reaches("vanilla", ready=True)
+    assert project.loads()
+    scraper = next(p for p in project.processes() if "specgauge.scrape" in p.cmdline())
+    scraper.kill()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 4, out + err
+    assert "ended by signal 9" in err
+    assert project.document("vanilla/start-0/outcome.json")["state"] == "failed"
+    assert project.document("ngram/start-0/outcome.json")["state"] == "complete"
+
+
+def test_two_commands_on_one_port_do_not_share_it(project: SimulatedProject) -> None:
+    project.truth["variants"] = {"vanilla": SLOW}
+    process = project.start("run", "-e", "x", "-v", "vanilla")
+    assert project.reaches("vanilla", ready=False)
+    second = project.run("--new")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert second.returncode == 5
+    assert "in use by another specgauge command" in second.stderr
+
+
+def test_an_interrupt_while_stopping_ends_the_run_there(project: SimulatedProject) -> None:
+    project.truth["stopping"] = {"delay_s": 3.0}
+    project.experiment["loads"] = [{"concurrency": 1, "requests": 1}]
+    process = project.start("run", "-e", "x", "-v", "all")
+    log = "vanilla/start-0/server.log"
+
+    def stopping() -> bool:
+        found = list((project.root / "results").glob(f"x/*/{log}"))
+        return bool(found) and "hutting down" in found[0].read_text()
+
+    assert until(stopping)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert project.document("vanilla/start-0/outcome.json")["state"] == "complete"
+    assert not (project.latest / "ngram").exists()
 
 
 def test_a_flag_that_this_vllm_does_not_know(project: SimulatedProject) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from specgauge.serve.redact import strike_out, strike_out_argv
+from specgauge.serve.redact import secret_values, strike_out, strike_out_argv
 from specgauge.serve.tree import leftovers
 
 SERVER = """
@@ -87,6 +87,12 @@ class Ran:
     def lines(self) -> list[str]:
         return (self.folder / "server.log").read_text().splitlines()
 
+    def child(self) -> int:
+        """The detached child's number, once it has written it."""
+        path = Path(f"{self.port_file}.child")
+        until(lambda: path.exists() and path.read_text())
+        return int(path.read_text())
+
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -158,8 +164,7 @@ def test_every_way_to_stop_ends_the_whole_tree(
 ) -> None:
     marker = tmp_path / "stop"
     ran = run(SERVER + DETACHED_CHILD + SERVE, stop_marker=str(marker))
-    until(Path(f"{ran.port_file}.child").exists)
-    child = int(Path(f"{ran.port_file}.child").read_text())
+    child = ran.child()
     until(ran.port_file.exists)
     assert psutil.pid_exists(child)
     if how == "term":
@@ -187,12 +192,11 @@ def test_a_server_deaf_to_term_is_killed(run: Callable[..., Ran]) -> None:
 def test_a_killed_runner_takes_the_server_with_it(run: Callable[..., Ran]) -> None:
     ran = run(SERVER + DETACHED_CHILD + SERVE)
     until(ran.port_file.exists)
-    until(Path(f"{ran.port_file}.child").exists)
+    child = ran.child()
     server = int(str(ran.launch["pid"]))
     ran.process.kill()
     ran.process.wait()
     until(lambda: not psutil.pid_exists(server) or psutil.Process(server).status() == "zombie")
-    child = int(Path(f"{ran.port_file}.child").read_text())
     # What got away is found by its mark, whoever its parent is now.
     assert leftovers(ran.id) == [child]
 
@@ -227,3 +231,25 @@ def test_records_that_cannot_be_written_end_it_with_a_status_of_their_own(
     ran = run(SERVER + SERVE)
     assert ran.process.wait(20) == 74
     assert leftovers(ran.id) == []
+
+
+def test_log_lines_lose_their_secrets(run: Callable[..., Ran]) -> None:
+    body = "import os\nprint('args:', {'hf_token': os.environ['HF_TOKEN'], 'n': 7})"
+    ran = run(body, env={"HF_TOKEN": "hf_planted_one"})
+    ran.process.wait(10)
+    assert [line[27:] for line in ran.lines()] == ["args: {'hf_token': '***', 'n': 7}"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "env"),
+    [
+        (["--api-key", "planted-one", "planted-two", "--port", "1"], {}),
+        (["--hf-token=planted-one"], {}),
+        ([], {"HF_ENDPOINT": "https://user:p@planted-one@host/x"}),
+        ([], {"MY_AUTH": "planted-one"}),
+    ],
+)
+def test_every_form_of_a_secret_is_known(argv: list[str], env: dict[str, str]) -> None:
+    assert "planted" not in " ".join(strike_out_argv(argv))
+    assert "planted" not in str(strike_out(env))
+    assert any(b"planted-one" in value for value in secret_values(env, argv))

@@ -33,7 +33,7 @@ def require_free(host: str, port: int) -> None:
                     "('server: host:' in the experiment)"
                 ) from error
             raise EnvironmentFault(
-                f"port {port} on {host} is taken{_holder(port)}. Stop it if it is yours, or set "
+                f"port {port} on {host} is taken{_words(next(iter(_listeners(port)), None))}. Stop it if it is yours, or set "
                 "another one under 'server: port:' in the experiment, or with --port."
             ) from error
 
@@ -62,30 +62,34 @@ def require_ours(port: int, root: int) -> None:
     Raises:
         EnvironmentFault: somebody else does: requests would be spread over both.
     """
-    ours = frozenset({root, *descendants(root)})
-    with contextlib.suppress(psutil.AccessDenied):  # not Linux: then the claim has to do
-        for connection in psutil.net_connections("tcp"):
-            listening = connection.status == psutil.CONN_LISTEN
-            if listening and connection.laddr and connection.laddr[1] == port:
-                if connection.pid in ours or connection.pid == os.getpid():
-                    continue
-                raise EnvironmentFault(
-                    f"port {port} is listened on by our server and{_holder(port, ours)}: "
-                    "requests would be spread over both"
+    ours = {root, *descendants(root)}
+    for pid in _listeners(port):
+        if pid not in ours and pid != os.getpid():
+            raise EnvironmentFault(
+                f"port {port} is listened on by our server and{_words(pid)}: "
+                "requests would be spread over both"
+            )
+
+
+def _listeners(port: int) -> list[int | None]:
+    """Processes that listen on ``port``; None for one that this user may not see."""
+    try:
+        found = psutil.net_connections("tcp")
+    except psutil.AccessDenied:  # macOS: only root may ask
+        return []
+    return [
+        c.pid for c in found if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr[1] == port
+    ]
+
+
+def _words(pid: int | None) -> str:
+    """`` by python3 (pid 12, user ann: …)``, as far as the system says."""
+    if pid is not None:
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            with process.oneshot():
+                return (
+                    f" by {process.name()} (pid {process.pid}, user {process.username()}: "
+                    f"{' '.join(process.cmdline())[:120]})"
                 )
-
-
-def _holder(port: int, but: frozenset[int] = frozenset()) -> str:
-    """`` by python3 (pid 12, user ann)``, or nothing where the system does not say."""
-    with contextlib.suppress(psutil.Error):
-        for connection in psutil.net_connections("tcp"):
-            address = connection.laddr
-            listening = connection.status == psutil.CONN_LISTEN
-            if listening and address and address[1] == port and connection.pid not in (None, *but):
-                process = psutil.Process(connection.pid)
-                with process.oneshot():
-                    return (
-                        f" by {process.name()} (pid {process.pid}, user {process.username()}: "
-                        f"{' '.join(process.cmdline())[:120]})"
-                    )
     return " by a process that this user may not see"
