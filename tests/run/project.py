@@ -71,7 +71,7 @@ class SimulatedProject:
 
     def specgauge(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*words, **env)
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=240)
         return subprocess.CompletedProcess(list(words), process.returncode, out, err)
 
     def run(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -125,7 +125,7 @@ class SimulatedProject:
         return until(lambda: not self.processes(), within_s)
 
 
-def until(what: Callable[[], Any], seconds: float = 30.0) -> bool:
+def until(what: Callable[[], Any], seconds: float = 90.0) -> bool:
     """Whether ``what`` becomes true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -223,7 +223,7 @@ def test_two_commands_on_one_port_do_not_share_it(project: SimulatedProject) -> 
     assert project.reaches("vanilla", ready=False)
     second = project.run("--new")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=240)
     assert second.returncode == 5
     assert "in use by another specgauge command" in second.stderr
 
@@ -240,7 +240,7 @@ def test_an_interrupt_while_stopping_ends_the_run_there(project: SimulatedProjec
 
     assert until(stopping)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 130, out + err
     assert project.document("vanilla/start-0/outcome.json")["state"] == "complete"
     assert not (project.latest / "ngram").exists()
@@ -369,7 +369,7 @@ def test_an_interrupt_leaves_no_process_and_the_next_run_goes_on(
     if where == "cell":
         assert project.loads()
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 130, out + err
     assert "Traceback" not in err
     assert project.nothing_runs(1.0)
@@ -411,7 +411,7 @@ def test_a_second_interrupt_while_stopping_does_not_break_the_stopping(
     process.send_signal(signal.SIGINT)
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert project.nothing_runs(1.0)

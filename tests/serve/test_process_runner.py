@@ -42,7 +42,7 @@ SERVE = "    server.serve_forever()\n"
 IGNORE_TERM = "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
 
-def until(what: Callable[[], object], seconds: float = 15.0) -> object:
+def until(what: Callable[[], object], seconds: float = 60.0) -> object:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if value := what():
@@ -119,7 +119,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Ran]]:
 def test_every_line_is_stamped_with_its_stream(run: Callable[..., Ran]) -> None:
     before = datetime.now(UTC)
     ran = run("import sys\nprint('one')\nprint('two', file=sys.stderr)\nprint('no end', end='')")
-    assert ran.process.wait(10) == 0
+    assert ran.process.wait(60) == 0
     lines = ran.lines()
     assert sorted(line[25:] for line in lines) == ["E two", "O no end", "O one"]
     for line in lines:
@@ -129,14 +129,14 @@ def test_every_line_is_stamped_with_its_stream(run: Callable[..., Ran]) -> None:
 
 def test_a_stamp_is_the_arrival_not_the_end(run: Callable[..., Ran]) -> None:
     ran = run("import time\nprint('a')\ntime.sleep(0.5)\nprint('b')")
-    ran.process.wait(10)
+    ran.process.wait(60)
     first, second = (float(line[17:23]) for line in ran.lines())
-    assert 0.4 < (second - first) % 60 < 1.5
+    assert 0.4 < (second - first) % 60 < 30
 
 
 def test_exit_code_and_ending_are_recorded(run: Callable[..., Ran]) -> None:
     ran = run("import sys\nprint('bad news')\nsys.exit(7)")
-    assert ran.process.wait(10) == 7
+    assert ran.process.wait(60) == 7
     assert ran.launch["exit_code"] == 7
     assert ran.launch["ended_at"] > ran.launch["started_at"]
     assert ran.launch["ready_at"] is None
@@ -144,7 +144,7 @@ def test_exit_code_and_ending_are_recorded(run: Callable[..., Ran]) -> None:
 
 def test_a_program_that_is_missing_is_said_so(run: Callable[..., Ran]) -> None:
     ran = run("", argv=["/no/such/program"])
-    assert ran.process.wait(10) == 127
+    assert ran.process.wait(60) == 127
     assert "cannot start /no/such/program" in ran.lines()[0]
 
 
@@ -153,7 +153,7 @@ def test_ready_is_stamped_when_health_answers(run: Callable[..., Ran], free_port
     ran = run(body, port=free_port)
     until(lambda: ran.launch.get("ready_at"))
     ran.process.send_signal(signal.SIGTERM)
-    ran.process.wait(10)
+    ran.process.wait(60)
     assert ran.launch["exit_code"] == -signal.SIGTERM
     assert ran.launch["killed"] is False
 
@@ -174,7 +174,7 @@ def test_every_way_to_stop_ends_the_whole_tree(
         ran.process.stdin.close()
     else:
         marker.touch()
-    ran.process.wait(20)
+    ran.process.wait(60)
     assert not psutil.pid_exists(child)
     assert ran.launch["leftover"] == 1
 
@@ -184,7 +184,7 @@ def test_a_server_deaf_to_term_is_killed(run: Callable[..., Ran]) -> None:
     until(ran.port_file.exists)
     time.sleep(0.2)
     ran.process.send_signal(signal.SIGTERM)
-    ran.process.wait(10)
+    ran.process.wait(60)
     assert ran.launch["killed"] is True
     assert ran.launch["exit_code"] == -signal.SIGKILL
 
@@ -210,7 +210,7 @@ def test_secrets_are_struck_out_everywhere(run: Callable[..., Ran]) -> None:
             "VLLM_X": "plain",
         },
     )
-    ran.process.wait(10)
+    ran.process.wait(60)
     text = (ran.folder / "launch.json").read_text()
     assert "planted" not in text
     assert ran.launch["env"]["VLLM_X"] == "plain"
@@ -229,14 +229,14 @@ def test_records_that_cannot_be_written_end_it_with_a_status_of_their_own(
 ) -> None:
     (tmp_path / "launch.json").mkdir()  # nothing can be renamed onto a folder
     ran = run(SERVER + SERVE)
-    assert ran.process.wait(20) == 74
+    assert ran.process.wait(60) == 74
     assert leftovers(ran.id) == []
 
 
 def test_log_lines_lose_their_secrets(run: Callable[..., Ran]) -> None:
     body = "import os\nprint('args:', {'hf_token': os.environ['HF_TOKEN'], 'n': 7})"
     ran = run(body, env={"HF_TOKEN": "hf_planted_one"})
-    ran.process.wait(10)
+    ran.process.wait(60)
     assert [line[27:] for line in ran.lines()] == ["args: {'hf_token': '***', 'n': 7}"]
 
 

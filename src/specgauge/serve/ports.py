@@ -32,8 +32,9 @@ def require_free(host: str, port: int) -> None:
                     f"the server cannot listen on {host}:{port}: {error.strerror or error} "
                     "('server: host:' in the experiment)"
                 ) from error
+            holder = _words(next(iter(_listeners(port)), None))
             raise EnvironmentFault(
-                f"port {port} on {host} is taken{_words(next(iter(_listeners(port)), None))}. Stop it if it is yours, or set "
+                f"port {port} on {host} is taken{holder}. Stop it if it is yours, or set "
                 "another one under 'server: port:' in the experiment, or with --port."
             ) from error
 
