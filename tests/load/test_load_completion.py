@@ -219,3 +219,9 @@ def test_half_a_surrogate_pair_can_be_written():
     body = b'{"choices": [{"text": "a\\ud83d", "token_ids": [1], "finish_reason": "\\ud83d"}]}'
     request, _chunks = rows(exchange([event(body), event(b"[DONE]")]), OFFSET, 0.0)
     assert (request["state"], request["text"], request["finish_reason"]) == ("ok", "a?", "?")
+
+
+def test_an_error_as_plain_json_under_status_200_is_shown():
+    request, _chunks = rows(exchange([b'{"error": {"message": "engine is dead"}}']), OFFSET, 0.0)
+    assert request["state"] == "failed"
+    assert "engine is dead" in request["error"]

@@ -88,7 +88,9 @@ def read(exchange: Exchange, offset_ns: int, into: Completion) -> None:
     """
     lengths = [length for length, _user, _kernel in exchange.reads]
     times = stamps(exchange, offset_ns)
-    for event in events(b"".join(exchange.body)):
+    body, seen = b"".join(exchange.body), 0
+    for event in events(body):
+        seen += 1
         if event.data == b"[DONE]":
             into.finished = True
         elif into.finished:
@@ -100,7 +102,8 @@ def read(exchange: Exchange, offset_ns: int, into: Completion) -> None:
             "the server sends no token_ids: it does not know return_token_ids (vLLM does)"
         )
     if not into.finished:
-        raise EarlyEnd("the stream ended without [DONE]")
+        said = f"; it says: {_text(body)}" if body and not seen else ""  # an error as plain JSON
+        raise EarlyEnd(f"the stream ended without [DONE]{said}")
 
 
 def _json_object(data: bytes) -> dict[str, Any]:
