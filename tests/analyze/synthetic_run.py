@@ -261,6 +261,7 @@ def write_run(
     baseline: str = "vanilla",
     slo: Mapping[str, float] | None = None,
     matched: Mapping[str, str] | None = None,
+    baseline_last: bool = False,
 ) -> Path:
     """Write a results folder with these starts; returns it."""
     paths = RunPaths(folder)
@@ -273,7 +274,7 @@ def write_run(
             "experiment": {
                 "name": "synthetic", "model": "m", "variants": names, "baseline": baseline,
                 "loads": list(loads), "rounds": rounds, "repeats": repeats,
-                "slo": dict(slo) if slo else None,
+                "slo": dict(slo) if slo else None, "baseline_last": baseline_last,
             },
             "run_id": folder.name,
             "created_at": "2026-11-29T15:00:00Z",

@@ -209,6 +209,45 @@ def test_drift_of_the_baseline_taints_the_comparisons(
     assert exit_code(summary, strict=False) == ExitCode.MEASURED
 
 
+@pytest.mark.parametrize(
+    ("last", "state", "words", "code", "missing"),
+    [
+        (None, None, "never ran", ExitCode.INCOMPLETE, 1),
+        (0.03, "failed", "did not end well", ExitCode.INCOMPLETE, 1),
+        (0.03, "invalid", "is INVALID", ExitCode.INVALID, 0),
+        (0.03, "complete", "", ExitCode.MEASURED, 0),
+    ],
+)
+def test_a_planned_last_start_that_tells_nothing_is_told(
+    tmp_path: Path, last: float | None, state: str | None, words: str, code: ExitCode, missing: int
+) -> None:
+    starts = {("vanilla", 0): vanilla(0.03), ("x", 0): other(0.02)}
+    if last is not None:
+        ends = "failed" if state == "failed" else "complete"
+        starts["vanilla", 1] = vanilla(last, role="drift", round=1, state=ends)
+    folder = write_run(tmp_path / "r", starts, loads=C1, baseline_last=True)
+    if state == "invalid":
+        break_cell(folder, "vanilla", 1)
+    run = read_run(folder)
+    summary = summarise(run)
+    assert [(m.variant, m.load, m.role) for m in summary.missing] == (
+        [("vanilla", "c1", "drift")] * missing
+    )
+    assert [(r.code, r.severity) for r in summary.reasons] == (
+        [("DRIFT", "unknown")] if words else []
+    )
+    assert all(words in r.detail for r in summary.reasons)
+    assert of(summary).verdict == "VALID"
+    assert exit_code(summary, strict=False) == code
+
+
+def test_a_run_without_the_baseline_misses_no_last_start(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "r", {("x", 0): other(0.02)}, loads=C1, baseline_last=True)
+    summary = summarise(read_run(folder))
+    assert summary.missing == []
+    assert summary.reasons == []
+
+
 def test_holm_spans_variants_and_loads_of_the_headline(tmp_path: Path) -> None:
     def start(step: float, k: int, config: dict[str, object] | None) -> StartPlant:
         wobble = (1.0, 1.01, 0.992)[k]

@@ -150,6 +150,23 @@ def test_without_a_baseline_the_report_says_so(tmp_path: Path) -> None:
     assert not (RunPaths(folder).analysis / "figures" / "acceptance.png").exists()
 
 
+def test_what_nothing_watched_is_told(tmp_path: Path) -> None:
+    starts = {("vanilla", 0): StartPlant({"c1": [BASE]})}
+    folder = write_run(
+        tmp_path / "r", starts, loads=({"requests": 8, "concurrency": 1},), baseline_last=True
+    )
+    RunPaths(folder).start("vanilla", 0).metrics.unlink()
+    run = read_run(folder)
+    summary = summarise(run)
+    write_report(run, summary, RunPaths(folder))
+    text = (RunPaths(folder).analysis / "report.md").read_text()
+    assert "- not measured: vanilla c1, again at the end, repeat 0" in text
+    terminal = shown(summary)
+    assert "NOT_SCRAPED (vanilla c1): not looked at. Nothing was scraped" in terminal
+    assert "DRIFT (run): not looked at" in terminal
+    assert "MONITOR_OFF" not in terminal
+
+
 def test_a_figure_without_data_is_removed(tmp_path: Path) -> None:
     folder = write_run(
         tmp_path / "r", {("vanilla", 0): StartPlant({"c1": [BASE]})},

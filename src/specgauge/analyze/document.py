@@ -258,6 +258,8 @@ class MissingCell(Part):
     round: int
     load: str
     repeat: int
+    role: str = "round"
+    """``drift``: of the baseline once more at the end."""
 
 
 class VariantFacts(Part):

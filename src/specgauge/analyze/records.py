@@ -75,6 +75,12 @@ class RunSetup:
     facts: dict[str, Any] = field(default_factory=dict)
     """Whole manifest, for what is only shown: machine, versions, git, workload."""
 
+    @property
+    def baseline_last(self) -> bool:
+        """Whether the baseline was to be started once more at the very end."""
+        experiment = self.facts.get("experiment")
+        return isinstance(experiment, dict) and bool(experiment.get("baseline_last"))
+
     def variant(self, name: str) -> VariantSetup:
         """The variant called ``name``; one that the manifest does not list has no config."""
         return next((v for v in self.variants if v.name == name), VariantSetup(name))

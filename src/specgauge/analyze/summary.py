@@ -23,6 +23,7 @@ from specgauge.analyze.document import (
     Cell,
     LoadFacts,
     MissingCell,
+    Reason,
     Start,
     Summary,
     Traits,
@@ -114,7 +115,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
         matched_comparisons=speedup.compare_matched(cells, latencies, _matched(setup), evidence),
         references=references.beside(published, cells, comparisons),
         missing=_missing(setup, run, cells),
-        reasons=list(drifts.values()),
+        reasons=[*drifts.values(), *_unseen_drifts(setup, run, cells, loads)],
         recommendations=recommend(setup, comparisons, [load.name for load in loads]),
         environment=_environment(setup.facts),
     )
@@ -255,18 +256,34 @@ def _missing(setup: RunSetup, run: RunRecord, cells: list[Cell]) -> list[Missing
     """Planned cells of every variant that was started, less those measured on a counting start."""
     started = dict.fromkeys(s.variant for s in run.starts)
     measured = {
-        (c.variant, c.round, c.load, c.repeat)
+        (c.variant, c.role, c.load, c.repeat, None if c.role == DRIFT_ROLE else c.round)
         for c in cells
-        if c.role != DRIFT_ROLE and c.excluded_because in (None, INVALID)
+        if c.excluded_because in (None, INVALID, DRIFT_ROLE)
     }
+    planned = [(variant, "round", k) for k in range(setup.rounds) for variant in started]
+    if _drift_planned(setup, run):
+        planned.append((setup.baseline, DRIFT_ROLE, setup.rounds))
     return [
-        MissingCell(variant=variant, round=k, load=load.name, repeat=r)
-        for k in range(setup.rounds)
-        for variant in started
+        MissingCell(variant=variant, round=k, load=load.name, repeat=r, role=role)
+        for variant, role, k in planned
         for load in setup.loads
         for r in range(setup.repeats)
-        if (variant, k, load.name, r) not in measured
+        if (variant, role, load.name, r, None if role == DRIFT_ROLE else k) not in measured
     ]
+
+
+def _drift_planned(setup: RunSetup, run: RunRecord) -> bool:
+    """Whether the baseline was to be measured again at the end, in a run that measures it."""
+    return setup.baseline_last and any(s.variant == setup.baseline for s in run.starts)
+
+
+def _unseen_drifts(
+    setup: RunSetup, run: RunRecord, cells: Sequence[Cell], loads: Sequence[LoadFacts]
+) -> list[Reason]:
+    """Per load, that the baseline's last start told nothing."""
+    planned = _drift_planned(setup, run)
+    seen = (drift.unseen(cells, setup.baseline, load.name, planned) for load in loads)
+    return [reason for reason in seen if reason is not None]
 
 
 def _start(start: StartContext) -> Start:

@@ -166,7 +166,9 @@ def _failures(summary: Summary) -> list[str]:
         if s.state != "complete"
     ]
     lines += [
-        f"- not measured: {m.variant} {m.load}, round {m.round}, repeat {m.repeat}"
+        f"- not measured: {m.variant} {m.load}, "
+        + ("again at the end" if m.role == "drift" else f"round {m.round}")
+        + f", repeat {m.repeat}"
         for m in summary.missing
     ]
     return ["\n".join(lines)] if lines else []

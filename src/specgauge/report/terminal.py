@@ -8,6 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from specgauge.analyze.document import Summary
+from specgauge.analyze.validity import monitor_off
 from specgauge.report import numbers, tables, words
 from specgauge.report.table import Table
 
@@ -33,7 +34,10 @@ def headline(summary: Summary) -> RenderableType:
 
 
 def _doubts(summary: Summary) -> list[RenderableType]:
-    """What made cells INVALID or SUSPECT, each remedy once."""
+    """What made cells INVALID or SUSPECT, each remedy once; and what nothing watched.
+
+    That nothing watches for compiles is always so on a CPU: only the report says it.
+    """
     parts: list[RenderableType] = []
     remedies: dict[str, None] = {}
     for seen in words.reasons(summary):
@@ -43,6 +47,9 @@ def _doubts(summary: Summary) -> list[RenderableType]:
             parts.append(Text(f"{seen.reason.code} ({where}): {seen.reason.detail}", style=colour))
             if seen.reason.remedy:
                 remedies[f"{seen.reason.code}: {seen.reason.remedy}"] = None
+        elif seen.reason.severity == "unknown" and seen.reason.code != monitor_off.CODE:
+            parts.append(Text(f"{seen.reason.code} ({', '.join(seen.where)}): not looked at. "
+                              f"{seen.reason.detail}", style="dim"))  # fmt: skip
     return [*parts, *([Text("What to do:")] if remedies else []),
             *(Text(f"  {text}") for text in remedies)]  # fmt: skip
 

@@ -16,11 +16,7 @@ LIMIT = 0.03
 
 def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
     """Suspect, for every comparison under ``load``, when its throughput moved by more than 3 %."""
-    mine = [c for c in cells if c.variant == baseline and c.load == load and c.verdict != "INVALID"]
-    last = [c for c in mine if c.role == DRIFT_ROLE and c.excluded_because == DRIFT_ROLE]
-    first_round = min((c.round for c in mine if not c.excluded), default=None)
-    first = [c for c in mine if not c.excluded and c.round == first_round]
-    begin, end = _throughput(first), _throughput(last)
+    begin, end = _ends(cells, baseline, load)
     if begin is None or end is None:
         return None
     change = end / begin - 1
@@ -35,6 +31,40 @@ def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
         "interleaved, on a quiet machine.",
         evidence={"first_tok_s": begin, "last_tok_s": end, "change": change},
     )
+
+
+def unseen(cells: Sequence[Cell], baseline: str, load: str, planned: bool) -> Reason | None:
+    """Unknown where a last start of the baseline was ``planned`` or made, and nothing compares."""
+    mine = [c for c in cells if c.variant == baseline and c.load == load]
+    last = [c for c in mine if c.role == DRIFT_ROLE]
+    begin, end = _ends(cells, baseline, load)
+    if not (planned or last) or None not in (begin, end):
+        return None
+    if end is not None:
+        why = "no cell of its first start counts"
+    elif any(c.verdict == "INVALID" for c in last):
+        why = "that cell is INVALID"
+    elif last:
+        why = "that start did not end well"
+    else:
+        why = "that start never ran to its end"
+    return Reason(
+        code=CODE,
+        severity="unknown",
+        detail=f"{load}: {baseline} was to be measured again at the end, but {why}: whether the "
+        "machine changed while measuring was not seen.",
+        remedy="Run the same command again: a start that is missing or had failed requests is made "
+        "then. Else see what its cells say.",
+    )
+
+
+def _ends(cells: Sequence[Cell], baseline: str, load: str) -> tuple[float | None, float | None]:
+    """Throughput of the baseline's first round and of its last start, tokens/s."""
+    mine = [c for c in cells if c.variant == baseline and c.load == load and c.verdict != "INVALID"]
+    last = [c for c in mine if c.role == DRIFT_ROLE and c.excluded_because == DRIFT_ROLE]
+    first_round = min((c.round for c in mine if not c.excluded), default=None)
+    first = [c for c in mine if not c.excluded and c.round == first_round]
+    return _throughput(first), _throughput(last)
 
 
 def _throughput(cells: Sequence[Cell]) -> float | None:
