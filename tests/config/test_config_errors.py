@@ -1,15 +1,18 @@
 """What a person reads when a configuration or prompts file is wrong."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from specgauge.config.base import find_named, load
 from specgauge.config.experiment import Experiment
+from specgauge.config.project import Project
 from specgauge.config.prompts import load_prompts
+from specgauge.config.resolve import resolve
 from specgauge.config.variant import Variant
 from specgauge.config.workload import Workload
-from specgauge.errors import ExitCode, UsageError
+from specgauge.errors import EnvironmentFault, ExitCode, UsageError
 
 GOOD = """\
 name: x
@@ -95,6 +98,13 @@ def prompts(tmp_path: Path, content: bytes, **keys: str) -> list[str]:
         (b'{"id": "x", "prompt": "a"}\n{"id": "x", "prompt": "b"}', ":2: id 'x' is also on line 1"),
         (b'{"messages": [{"role": "user"}]}\n', ":1: 'messages' must be a list"),
         (b'{"prompt": "\xff"}\n', ":1: not a JSON object"),
+        (b'{"prompt": "a"}\n' + b"[" * 100_000, ":2: nested too deeply"),
+        (b'{"prompt": "a \\ud800"}\n', ":1: holds half of a surrogate pair (\\ud800)"),
+        (b'{"id": "\\udfff", "prompt": "a"}\n', ":1: holds half of a surrogate pair"),
+        (b'{"category": "\\ud800", "prompt": "a"}\n', ":1: holds half of a surrogate pair"),
+        (b'{"messages": [{"role": "\\ud800", "content": "a"}]}\n', ":1: holds half of"),
+        (b'{"id": {"a": 1}, "prompt": "a"}\n', ":1: 'id' must be a text or a number"),
+        (b'{"id": null, "prompt": "a"}\n', ":1: 'id' must be a text or a number"),
     ],
 )
 def test_broken_prompts_file_names_the_line(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -124,8 +134,6 @@ def test_spec_bench_order_is_that_of_vllm_bench_serve() -> None:
     shared = Path(__file__).resolve().parents[3] / "shared" / "spec-bench"
     if not (shared / "question.jsonl").is_file():
         pytest.skip(f"Spec-Bench is not shipped with this project and not found in {shared}")
-    import json
-
     workload = Workload(
         name="spec_bench",
         path=str(shared / "question.jsonl"),
@@ -135,3 +143,47 @@ def test_spec_bench_order_is_that_of_vllm_bench_serve() -> None:
     )
     ids = [int(p.id) for p in load_prompts(workload, shared).prompts]
     assert ids == json.loads((shared / "vllm_spec_bench_seed0_order.json").read_text())
+
+
+def test_the_same_text_under_two_ids_is_found_among_the_prompts_that_are_sent(
+    tmp_path: Path,
+) -> None:
+    rows = [{"id": f"p{i}", "prompt": text} for i, text in enumerate(["a", "b", "a", "a", "b"])]
+    (tmp_path / "p.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    loaded = load_prompts(Workload(name="w", path="p.jsonl"), tmp_path)
+    assert loaded.same_texts(2) == []
+    assert loaded.same_texts(5) == [("p0", "p2"), ("p0", "p3"), ("p1", "p4")]
+
+
+def project(tmp_path: Path, workload: str = "w") -> Project:
+    files = {
+        "experiments/x": GOOD.replace("name: x", f"workload: {workload}"),
+        "models/m": "path: some/model\n",
+        "variants/vanilla": "",
+        "workloads/w": "path: w.jsonl\n",
+        "workloads/far": f"url: http://127.0.0.1:9/none\nsha256: '{0:064}'\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "config" / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "config/workloads/w.jsonl").write_text('{"prompt": "a"}\n{"prompt": "a"}\n')
+    return Project(tmp_path)
+
+
+def test_the_same_text_twice_is_warned_of(tmp_path: Path) -> None:
+    (warning,) = resolve(project(tmp_path), "x").warnings
+    assert "'line-1' and 'line-2' are the same text" in warning
+
+
+def test_a_workload_that_cannot_be_fetched_hides_no_other_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECGAUGE_CACHE", str(tmp_path / "cache"))
+    far = project(tmp_path, "far")
+    with pytest.raises(EnvironmentFault, match="cannot fetch http://127"):
+        resolve(far, "x")
+    path = tmp_path / "config/experiments/x.yaml"
+    path.write_text(path.read_text() + "warmup: {workload: w, batches: [9]}\n")
+    with pytest.raises(UsageError, match="the warm-up"):
+        resolve(far, "x")

@@ -8,43 +8,27 @@ import typing
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from specgauge.config.names import name_fault
+from specgauge.config.yaml_text import Location, parse
 from specgauge.errors import UsageError
-
-Location = tuple[str | int, ...]
 
 
 class StrictModel(BaseModel):
     """Base of every configuration model: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 M = TypeVar("M", bound=StrictModel)
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key written twice: YAML would silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is written twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: Path) -> tuple[Any, dict[Location, int]]:
     """Parse ``path``.  Returns its value and the 1-based line of each key and list item.
 
     Raises:
-        UsageError: no such file, unreadable, or not YAML (with the line).
+        UsageError: no such file, unreadable, or not plain YAML (with the line).
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -52,31 +36,7 @@ def read_yaml(path: Path) -> tuple[Any, dict[Location, int]]:
         raise UsageError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
-    try:
-        value = yaml.load(text, Loader=_UniqueKeyLoader)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line = f":{mark.line + 1}" if mark else ""
-        raise UsageError(f"{path}{line}: not valid YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path}: not valid YAML: {error}") from error
-    lines: dict[Location, int] = {}
-    if node is not None:
-        _collect_lines(node, (), lines)
-    return value, lines
-
-
-def _collect_lines(node: yaml.Node, at: Location, lines: dict[Location, int]) -> None:
-    lines.setdefault(at, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        for key, child in node.value:
-            here = (*at, key.value)
-            lines[here] = key.start_mark.line + 1
-            _collect_lines(child, here, lines)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, child in enumerate(node.value):
-            _collect_lines(child, (*at, index), lines)
+    return parse(text, path)
 
 
 def load(model: type[M], path: Path, **defaults: Any) -> M:
@@ -160,6 +120,8 @@ def find_named(folder: Path, kind: str, name: str) -> Path:
     Raises:
         UsageError: none is called so; the nearest name and all names are in the message.
     """
+    if (fault := name_fault(name)) is not None:
+        raise UsageError(f"no {kind} can be called so: {fault}")
     path = folder / f"{name}.yaml"
     if path.is_file():
         return path

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from specgauge.config.base import StrictModel
 from specgauge.config.load import Load
+from specgauge.config.names import PlainName
 from specgauge.config.variant import ServerArgs
 
 
@@ -18,7 +19,7 @@ class Sampling(StrictModel):
     """null: not sent, so that the server applies the model's own ``generation_config``."""
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = None
-    seed: int | None = 0
+    seed: int | None = Field(default=0, ge=0, lt=2**62)
     """null: none is sent; arrivals and shuffled orders then use 0."""
 
 
@@ -45,7 +46,9 @@ class Warmup(StrictModel):
 class Server(StrictModel):
     """How the server is started and reached."""
 
-    command: list[str] = [".venv-vllm/bin/python", "-m", "vllm.entrypoints.cli.main", "serve"]
+    command: list[str] = Field(
+        default=[".venv-vllm/bin/python", "-m", "vllm.entrypoints.cli.main", "serve"], min_length=1
+    )
     """Program and first arguments; a relative program counts from the project."""
     vllm_version: str | None = None
     """The version this experiment is about; another one ends the run at its first start."""
@@ -68,7 +71,7 @@ class Slo(StrictModel):
 class Experiment(StrictModel):
     """One experiment file."""
 
-    name: str
+    name: PlainName
     description: str = ""
     model: str
     variants: list[str] = Field(min_length=1)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from specgauge.config.base import StrictModel
+from specgauge.config.names import PlainName
 from specgauge.config.variant import ServerArgs
 
 
 class Model(StrictModel):
     """What ``vllm serve`` is given: a hub name, a folder, or the embedded model."""
 
-    name: str
+    name: PlainName
     """Also ``--served-model-name``."""
     path: str | None = None
     """Hub name (``Qwen/Qwen3-32B``) or a folder; a relative folder counts from the project."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import random
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,16 @@ class Prompts:
             )
         return self.prompts[:count]
 
+    def same_texts(self, count: int) -> list[tuple[str, str]]:
+        """Ids of the first ``count`` prompts that repeat an earlier one: (earlier, repeated)."""
+        first: dict[tuple[tuple[str, str], ...], str] = {}
+        found = []
+        for prompt in self.prompts[:count]:
+            said = tuple((m["role"], m["content"]) for m in prompt.messages)
+            if (earlier := first.setdefault(said, prompt.id)) != prompt.id:
+                found.append((earlier, prompt.id))
+        return found
+
 
 def load_prompts(workload: Workload, beside: Path) -> Prompts:
     """Read the prompts of ``workload``; a relative path counts from the folder ``beside``.
@@ -96,7 +106,9 @@ def _fetch(url: str, sha256: str, to: Path) -> None:
     try:
         with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_S) as answer:
             data: bytes = answer.read()
-    except (OSError, urllib.error.URLError) as error:
+    except ValueError as error:
+        raise UsageError(f"'url: {url}': {error}") from error
+    except (OSError, http.client.HTTPException) as error:
         raise EnvironmentFault(
             f"cannot fetch {url}: {error}. Without network, put the file somewhere and name it "
             "under 'path:' in the workload, or use the workload 'builtin'."
@@ -119,9 +131,12 @@ def _parse(data: bytes, path: Path, kind: str) -> list[Prompt]:
             row = json.loads(raw)
         except ValueError as error:
             raise UsageError(f"{where}: not a JSON object: {error}") from error
+        except RecursionError:
+            raise UsageError(f"{where}: nested too deeply for a prompt") from None
         if not isinstance(row, dict):
             raise UsageError(f"{where}: expected a JSON object, found a {type(row).__name__}")
         prompt = _spec_bench(row, where) if kind == "spec_bench" else _row(row, number, where)
+        _check_text(prompt, where)
         if prompt.id in seen:
             raise UsageError(f"{where}: id {prompt.id!r} is also on line {seen[prompt.id]}")
         seen[prompt.id] = number
@@ -129,6 +144,23 @@ def _parse(data: bytes, path: Path, kind: str) -> list[Prompt]:
     if not prompts:
         raise UsageError(f"{path}: holds no prompts")
     return prompts
+
+
+def _check_text(prompt: Prompt, where: str) -> None:
+    said = [text for message in prompt.messages for text in message.values()]
+    try:
+        "".join([prompt.id, prompt.category, *said]).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{where}: holds half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), "
+            "which is no text"
+        ) from None
+
+
+def _identity(value: Any, key: str, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
+        raise UsageError(f"{where}: {key!r} must be a text or a number, found {value!r:.60}")
+    return str(value)
 
 
 def _row(row: dict[str, Any], number: int, where: str) -> Prompt:
@@ -152,8 +184,8 @@ def _row(row: dict[str, Any], number: int, where: str) -> Prompt:
         turns = tuple({"role": m["role"], "content": m["content"]} for m in messages)
     else:
         turns = (_user(row.get("prompt"), "prompt", where),)
-    identity = row.get("id", f"line-{number}")
-    return Prompt(str(identity), str(row.get("category", "")), turns)
+    identity = _identity(row.get("id", f"line-{number}"), "id", where)
+    return Prompt(identity, str(row.get("category", "")), turns)
 
 
 def _spec_bench(row: dict[str, Any], where: str) -> Prompt:
@@ -163,7 +195,9 @@ def _spec_bench(row: dict[str, Any], where: str) -> Prompt:
     if "question_id" not in row:
         raise UsageError(f"{where}: Spec-Bench needs 'question_id'")
     first = _user(turns[0], "turns", where)
-    return Prompt(str(row["question_id"]), str(row.get("category", "")), (first,))
+    return Prompt(
+        _identity(row["question_id"], "question_id", where), str(row.get("category", "")), (first,)
+    )
 
 
 def _user(text: Any, key: str, where: str) -> dict[str, str]:

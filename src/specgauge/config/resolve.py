@@ -15,7 +15,7 @@ from specgauge.config.prompts import Prompts, load_prompts
 from specgauge.config.variant import Variant
 from specgauge.config.warmup_classes import cold
 from specgauge.config.workload import Workload
-from specgauge.errors import UsageError
+from specgauge.errors import EnvironmentFault, UsageError
 
 
 @dataclass(frozen=True)
@@ -90,27 +90,62 @@ def resolve(
             f"the baseline {experiment.baseline!r} is not among the variants: "
             "cells get verdicts, but there will be no speed-ups"
         )
-    prompts = _workload(project, experiment.workload)
+    # A workload that must be downloaded and cannot be hides no other fault: it is named last.
+    missing: EnvironmentFault | None = None
+    prompts = warmup = None
+    try:
+        prompts = _workload(project, experiment.workload)
+        warnings += _check_prompts(prompts, experiment, path)
+    except EnvironmentFault as fault:
+        missing = fault
+    try:
+        warmup = _warmup(project, experiment, prompts, path)
+    except EnvironmentFault as fault:
+        missing = missing or fault
+    if experiment.warmup is not None and model.platform != "cpu" and (classes := cold(experiment)):
+        # (No Triton on a CPU.)
+        warnings.append(
+            f"{path}: no warm-up batch of the class {' or '.join(classes)}: Triton builds its "
+            "kernels for each class anew, then inside a measured cell ('warmup: batches:')"
+        )
+    if missing is not None:
+        raise missing
+    assert prompts is not None
+    return Resolved(experiment, path, model, variants, prompts, warmup, tuple(warnings))
+
+
+def _check_prompts(prompts: Prompts, experiment: Experiment, path: Path) -> list[str]:
+    """Warnings.  Raises UsageError: fewer prompts than a load asks for."""
     for item in experiment.loads:
         prompts.first(item.requests, f"{path}: load {item.name}")
-    warmup = None
-    if experiment.warmup is not None:
-        warmup = _workload(project, experiment.warmup.workload)
-        needed = 1 + sum(experiment.warmup.batches)
-        warmup.first(needed, f"{path}: the warm-up (one prompt, then batches)")
-        measured = {p.text for p in prompts.prompts}
-        shared = next((p.id for p in warmup.prompts if p.text in measured), None)
-        if shared is not None:
-            raise UsageError(
-                f"{warmup.path}: prompt {shared!r} is also measured: "
-                "a warm-up must use other prompts, or it warms the prefix cache"
-            )
-        if model.platform != "cpu" and (classes := cold(experiment)):  # no Triton on a CPU
-            warnings.append(
-                f"{path}: no warm-up batch of the class {' or '.join(classes)}: Triton builds its "
-                "kernels for each class anew, then inside a measured cell ('warmup: batches:')"
-            )
-    return Resolved(experiment, path, model, variants, prompts, warmup, tuple(warnings))
+    same = prompts.same_texts(max(item.requests for item in experiment.loads))
+    if not same:
+        return []
+    (earlier, repeated), more = same[0], len(same) - 1
+    return [
+        f"{prompts.path}: prompts {earlier!r} and {repeated!r} are the same text"
+        + (f" (and {more} more such)" if more else "")
+        + ": the later one is answered from the prefix cache"
+    ]
+
+
+def _warmup(
+    project: Project, experiment: Experiment, measured: Prompts | None, path: Path
+) -> Prompts | None:
+    """The warm-up's prompts.  Raises UsageError: too few, or also measured."""
+    if experiment.warmup is None:
+        return None
+    warmup = _workload(project, experiment.warmup.workload)
+    needed = 1 + sum(experiment.warmup.batches)
+    warmup.first(needed, f"{path}: the warm-up (one prompt, then batches)")
+    texts = {p.text for p in measured.prompts} if measured is not None else set()
+    shared = next((p.id for p in warmup.prompts if p.text in texts), None)
+    if shared is not None:
+        raise UsageError(
+            f"{warmup.path}: prompt {shared!r} is also measured: "
+            "a warm-up must use other prompts, or it warms the prefix cache"
+        )
+    return warmup
 
 
 def _experiment_path(project: Project, name: str) -> Path:

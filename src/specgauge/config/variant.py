@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import field_validator
 
 from specgauge.config.base import StrictModel
+from specgauge.config.names import PlainName
 
 ServerArgs = dict[str, Any]
 """vLLM flags without dashes: true → --flag, false → --no-flag, null → left out, list → --flag a b,
@@ -31,7 +32,7 @@ KNOWN_SPECULATIVE_KEYS = frozenset(
 class Variant(StrictModel):
     """One way of serving the target model.  ``speculative_config`` goes to vLLM as given."""
 
-    name: str
+    name: PlainName
     description: str = ""
     speculative_config: dict[str, Any] | None = None
     drafter: str | None = None
@@ -43,9 +44,12 @@ class Variant(StrictModel):
 
     @field_validator("speculative_config")
     @classmethod
-    def _has_method(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _makes_sense(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
         if value is not None and not value:
             raise ValueError("empty; leave it out (or null) for no speculation")
+        k = (value or {}).get("num_speculative_tokens")
+        if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
+            raise ValueError(f"'num_speculative_tokens' must be a whole number, 1 or more: {k!r}")
         return value
 
     def unknown_keys(self) -> list[str]:

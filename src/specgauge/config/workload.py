@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from specgauge.config.base import StrictModel
+from specgauge.config.names import PlainName
 
 
 class Workload(StrictModel):
@@ -16,7 +17,7 @@ class Workload(StrictModel):
     ``category``.  ``spec_bench``: Spec-Bench's ``question.jsonl``, first turns only.
     """
 
-    name: str
+    name: PlainName
     description: str = ""
     path: str | None = None
     """A file; relative to the YAML file that names it."""
