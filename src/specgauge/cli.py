@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal
 
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import specgauge
+from specgauge.config.names import require_plain
 from specgauge.config.project import Project, find_project
 from specgauge.config.resolve import Resolved, resolve
-from specgauge.errors import ExitCode, SpecgaugeError, UsageError
+from specgauge.errors import EnvironmentFault, ExitCode, SpecgaugeError, UsageError
 from specgauge.record.layout import RunPaths
 
 console = Console()
@@ -26,6 +28,9 @@ class _Verbs(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
+        for stream in (sys.stdout, sys.stderr):  # a terminal without ✓ must not end a measurement
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
         try:
             sys.exit(super().main(*args, **kwargs) or ExitCode.MEASURED)
         except SpecgaugeError as error:
@@ -43,6 +48,11 @@ class _Verbs(click.Group):
 @click.version_option(specgauge.__version__)
 def main() -> None:
     """Measure whether speculative decoding pays on vLLM, and whether the number can be trusted."""
+
+
+def _say(text: str) -> None:
+    """A line as it is: paths and names may hold what rich takes for markup."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _model_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,11 +99,11 @@ def run(
     """
     from specgauge.run.executor import Request, execute
 
-    if run_id is not None and (Path(run_id).name != run_id or run_id.startswith(".")):
-        raise UsageError(f"--run takes a run id, a plain name; {run_id!r} is not one")
+    if run_id is not None:
+        require_plain(run_id, "--run")
     project = find_project()
     resolved = _resolve(project, experiment, variants, model, port)
-    names = resolved.experiment.variants if "all" in variants else list(variants)
+    names = resolved.experiment.variants if "all" in variants else dict.fromkeys(variants)
     request = Request(list(names), run_id, fresh)
     if runtime != "process":
         from specgauge.stack.choose import choose
@@ -101,7 +111,7 @@ def run(
 
         stack, reason = choose(runtime, project.root, resolved.model)
         way = "process" if stack is None else "compose"
-        console.print(f"runtime: {way} ({reason})", markup=False, highlight=False, soft_wrap=True)
+        _say(f"runtime: {way} ({reason})")
         if stack is not None:
             words = (experiment, model)
             return StackRun(stack, resolved, project, request, words, console).measure(strict)
@@ -144,7 +154,7 @@ def _report(paths: RunPaths, strict: bool) -> int:
     summary = summarise(record, published(find_project()))
     write_report(record, summary, paths)
     console.print(headline(summary))
-    console.print(f"Report: {paths.analysis / 'report.md'}", highlight=False, soft_wrap=True)
+    _say(f"Report: {paths.analysis / 'report.md'}")
     return int(exit_code(summary, strict))
 
 
@@ -174,7 +184,7 @@ def analyze(run: str | None, strict: bool) -> int:
     summary = summarise(read_run(paths.folder), published(find_project()))
     write_json(paths.summary, summary.model_dump(mode="json", by_alias=True))
     console.print(headline(summary))
-    console.print(f"Summary: {paths.summary}", highlight=False, soft_wrap=True)
+    _say(f"Summary: {paths.summary}")
     return int(exit_code(summary, strict))
 
 
@@ -198,7 +208,7 @@ def pin(bus_id: str | None, uuid: str | None) -> int:
     from specgauge.stack.pin import pin as write_pin
 
     line = write_pin(find_project().root, bus_id, uuid)
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    _say(line)
     return ExitCode.MEASURED
 
 
@@ -238,8 +248,30 @@ def explain(codes: tuple[str, ...]) -> int:
     if unknown:
         raise UsageError(f"no verdict code {', '.join(unknown)}; there are {', '.join(CODES)}")
     said = "\n\n".join(text(CODES[code]) for code in wanted)
-    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    _say(said)
     return ExitCode.MEASURED
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON object in a line.")
+@click.option("--real", type=click.IntRange(0), help="Plants through HTTP and Locust.")
+@click.option("--virtual", type=click.IntRange(1), help="Plants on a virtual clock.")
+def calibrate(as_json: bool, real: int | None, virtual: int | None) -> int:
+    """Check the instrument itself: planted truth against what it measures (about four minutes)."""
+    import json
+
+    from specgauge.calibrate.command import REAL, VIRTUAL
+    from specgauge.calibrate.command import calibrate as run_plants
+
+    found = run_plants(
+        console,
+        real_plants=REAL if real is None else real,
+        virtual_plants=virtual or VIRTUAL,
+    )
+    console.print("passed" if found["passed"] else "NOT passed", highlight=False)
+    if as_json:
+        click.echo(json.dumps(found))
+    return ExitCode.MEASURED if found["passed"] else ExitCode.INVALID
 
 
 @main.command("list")
@@ -258,19 +290,20 @@ def list_runs() -> int:
             try:
                 manifest = read_manifest(paths.manifest)
             except UsageError as error:
-                table.add_row(name, f"[red]{error}[/red]", "", "", "")
+                table.add_row(Text(name), Text(str(error), "red"))
                 continue
             counts = verdict_counts(paths)
             verdicts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
-            table.add_row(
+            row = (
                 name,
-                str(manifest.model["name"]),
+                str(manifest.model.get("name")),
                 " ".join(sorted({p.variant for p in completed(paths)})),
                 str(len(completed(paths))),
                 verdicts or "not analysed",
             )
+            table.add_row(*map(Text, row))
     if not found:
-        console.print(f"no runs yet in {results}", highlight=False, soft_wrap=True)
+        _say(f"no runs yet in {results}")
         return ExitCode.MEASURED
     console.print(table)
     return ExitCode.MEASURED
@@ -281,25 +314,39 @@ def list_runs() -> int:
 @_model_option
 def validate_config(experiments: tuple[str, ...], model: str | None) -> int:
     """Check EXPERIMENTS (default: all of config/experiments) and everything they name."""
+    from specgauge.config.references import published
+
+    def wrong(text: str) -> None:
+        errors.print(text, style="red", markup=False, soft_wrap=True)
+
     project = find_project()
     names = experiments or sorted(p.stem for p in project.config("experiments").glob("*.yaml"))
-    worst = ExitCode.MEASURED
+    found = {int(ExitCode.MEASURED)}
     for name in names:
         try:
             resolved = _resolve(project, name, ("all",), model, None)
+        except EnvironmentFault as fault:
+            wrong(
+                f"? {name}: its prompts cannot be checked here, the rest is as it should be: {fault}"
+            )
+            found.add(fault.exit_code)
+            continue
         except SpecgaugeError as error:
-            errors.print(f"✗ {name}: {error}", style="red", markup=False, soft_wrap=True)
-            worst = max(worst, error.exit_code)
+            wrong(f"✗ {name}: {error}")
+            found.add(error.exit_code)
             continue
         e = resolved.experiment
         loads = ", ".join(load.name for load in e.loads)
-        console.print(
+        _say(
             f"✓ {name}: {resolved.model.name}, {', '.join(e.variants)}; {loads}; "
-            f"{e.rounds} round{'s' if e.rounds > 1 else ''}",
-            highlight=False,
-            soft_wrap=True,
+            f"{e.rounds} round{'s' if e.rounds > 1 else ''}"
         )
-    return worst
+    try:
+        published(project)
+    except UsageError as error:
+        wrong(f"✗ references: {error}")
+        found.add(error.exit_code)
+    return max(found)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -162,8 +163,8 @@ def build_cell(
     truth = {
         **totals,
         "output_tok_s": tokens / (last - first),
-        "tokens_per_step": (tokens - len(rows)) / steps,
-        "coverage": totals["drafts"] / steps,
+        "tokens_per_step": (tokens - len(rows)) / steps if steps else math.nan,
+        "coverage": totals["drafts"] / steps if steps else math.nan,
         "length": 1 + totals["accepted"] / totals["drafts"] if totals["drafts"] else 1.0,
         "steps": steps,
     }

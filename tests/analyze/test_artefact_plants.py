@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from virtual_run import VirtualStart
 
 from specgauge.analyze.document import Cell, Summary
 from specgauge.analyze.records import LoadSetup, RunRecord, RunSetup, VariantSetup
 from specgauge.analyze.summary import summarise
+from specgauge.calibrate.virtual_start import VirtualStart
 from specgauge.simulate.truth import Truth
 
 KERNEL = "_topk_topp_kernel"

@@ -6,11 +6,11 @@ import random
 from pathlib import Path
 
 import pytest
-from virtual_run import VirtualStart
 
 from specgauge.analyze.document import Cell, Comparison, Summary
 from specgauge.analyze.records import LoadSetup, RunRecord, RunSetup, VariantSetup
 from specgauge.analyze.summary import summarise
+from specgauge.calibrate.virtual_start import VirtualStart
 from specgauge.record.layout import RunPaths
 from specgauge.report.write import write_report
 from specgauge.simulate.seed_plant import FROZEN_S, KERNEL, OUTPUT_TOKENS, SECTIONS, seed_plant

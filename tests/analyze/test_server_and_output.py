@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from synthetic_run import Built, Event, Plant, build_cell
 from test_validity import codes, context, reason
-from virtual_run import VirtualStart
 
 from specgauge.analyze import degenerate, latency, validity
 from specgauge.analyze.validity.degenerate import check_speedup
+from specgauge.calibrate.virtual_start import VirtualStart
 from specgauge.simulate.tokens import EOS
 from specgauge.simulate.truth import Truth
 

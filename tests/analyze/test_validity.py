@@ -310,6 +310,21 @@ def test_merged_chunks_taint_step_figures_only() -> None:
     assert validity.verdict(validity.check_cell(cell)) == "VALID"
 
 
+@pytest.mark.parametrize(("off", "seen"), [(0, False), (120, False), (121, True), (-1, True)])
+def test_accepted_tokens_that_differ_taint_step_figures_only(off: int, seen: bool) -> None:
+    """``off``: tokens that the server accepted and no chunk shows; 20 requests x K 6 may be cut."""
+    built = build_cell(replace(CLEAN, k=6, coverage=0.5), variant="ngram")
+    cut = int(built.truth["accepted"] - built.truth["stream_accepted"])
+    name = "vllm:spec_decode_num_accepted_tokens_total"
+    cell = context(built, extra={name: float(off - cut)})
+    assert ("ACCEPTANCE_MISMATCH" in codes(cell)) is seen
+    if seen:
+        found = reason(cell, "ACCEPTANCE_MISMATCH")
+        assert (found.severity, found.scope) == ("suspect", "step")
+        assert found.evidence["accepted_server"] == built.truth["stream_accepted"] + off
+        assert validity.verdict(validity.check_cell(cell)) == "VALID"
+
+
 def test_monitor_off_is_unknown_and_taints_nothing() -> None:
     cell = context(build_cell(CLEAN), own=EngineTraits())
     assert reason(cell, "MONITOR_OFF").severity == "unknown"

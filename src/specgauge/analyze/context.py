@@ -17,7 +17,7 @@ from specgauge.analyze import (
     steps,
     throughput,
 )
-from specgauge.analyze.acceptance import Drafting, drafting
+from specgauge.analyze.acceptance import CrossCheck, Drafting, cross_check, drafting
 from specgauge.analyze.confirmation import Confirmation
 from specgauge.analyze.counters import Counters, Window
 from specgauge.analyze.freezes import Freeze
@@ -124,6 +124,13 @@ class CellContext:
         """What the server counted of drafts."""
         window = self.whole_window
         return drafting(self.start.counters, window) if window else None
+
+    @cached_property
+    def acceptance_check(self) -> CrossCheck | None:
+        """Accepted tokens by the server against the stream's; None without a draft."""
+        if self.drafting is None or not self.drafting.drafts:
+            return None
+        return cross_check(self.drafting, self.chunks, self.variant.k, self.merged.chunks)
 
     @cached_property
     def merged(self) -> steps.Merged:

@@ -139,9 +139,9 @@ def _over_time(cell: CellContext) -> LengthOverTime:
 
 
 def _cross_check(cell: CellContext) -> CrossCheckFigures | None:
-    if cell.drafting is None or not cell.drafting.drafts:
+    check = cell.acceptance_check
+    if check is None:
         return None
-    check = acceptance.cross_check(cell.drafting, cell.chunks, cell.variant.k, cell.merged.chunks)
     return CrossCheckFigures(
         accepted_server=check.accepted_server,
         accepted_stream=check.accepted_stream,

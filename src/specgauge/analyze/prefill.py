@@ -15,8 +15,11 @@ import pandas as pd
 
 from specgauge.analyze import silences, steps
 
-MIN_GAP_STEPS = 1.2
-"""A gap of less than this many steps shows no prefill: its excess is the step's own spread."""
+HIDDEN_STEPS = 0.2
+"""Of a step: prefill that takes less is hidden in the step's own spread, and counts as this much,
+so that a fast server's prefill is over- rather than underestimated."""
+SAME_STEP_S = 1e-3
+"""A first token that follows another chunk sooner came out of the same step."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +54,19 @@ def median_step(chunks: pd.DataFrame) -> float:
 def samples(
     requests: pd.DataFrame, chunks: pd.DataFrame, hit_rate: float | None
 ) -> tuple[Sample, ...]:
-    """One a gap that ended with first tokens and was longer than a step."""
+    """One a gap that ended with first tokens."""
     step = median_step(chunks)
     tokens = uncached(requests, hit_rate)
     seen = silences.flights(requests)
     found = []
-    for gap in silences.find(requests, chunks, max(MIN_GAP_STEPS * step, 1e-3)):
-        if not gap.pending:
+    for t0, t1 in silences.before_first_tokens(seen, chunks):
+        if t1 - t0 < SAME_STEP_S:
             continue
-        together = seen.index[(seen.first >= gap.t1) & (seen.first <= gap.t1 + max(step, 0.01))]
-        read = float(tokens.reindex([i for i in together if i in gap.pending]).sum())
+        together = seen.index[(seen.first >= t1) & (seen.first <= t1 + max(step, 0.01))
+                              & (seen.send < t1)]  # fmt: skip
+        read = float(tokens.reindex(list(together)).sum())
         if read > 0:
-            found.append(Sample(gap.t1, read, gap.seconds - step))
+            found.append(Sample(t1, read, max(t1 - t0 - step, HIDDEN_STEPS * step)))
     return tuple(found)
 
 

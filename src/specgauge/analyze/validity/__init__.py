@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason, Verdict
 from specgauge.analyze.validity import (
+    acceptance_mismatch,
     client_starved,
     coalesced,
     degenerate,
@@ -41,6 +42,7 @@ CELL_CHECKS: tuple[CellCheck, ...] = (
     preempted.check,
     server_starved.check,
     coalesced.check,
+    acceptance_mismatch.check,
     degenerate.check,
     forced_trait.check,
     too_few.check,

@@ -39,8 +39,8 @@ def check(cell: CellContext) -> Reason | None:
         code=CODE,
         severity="invalid",
         detail=f"Of {planned} requests: {'; '.join(seen)}.{first}",
-        remedy="Read the end of server.log and locust.log, then run again: it goes on at the "
-        "first incomplete start.",
+        remedy="Read the end of server.log and locust.log, then run the same command again: the "
+        "start is made again.",
         evidence={"planned": planned, "failed": failed, "cut": cut, "missing": missing,
                   "retried": retried},
     )  # fmt: skip

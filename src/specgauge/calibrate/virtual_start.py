@@ -1,4 +1,7 @@
-"""The simulator's engine on a virtual clock, recorded as a run would have been."""
+"""The simulator's engine on a virtual clock, recorded as a run would have been.
+
+The same columns, documents and counters as a real run's; only nobody waited for the clock.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
-from synthetic_run import EPOCH_OFFSET, Event, scrapes
 
 from specgauge.analyze.records import CellRecord, LogLine, StartRecord
 from specgauge.record.documents import CellDocument, ClientSelf, ClockOffset, Outcome
 from specgauge.record.reader import frame
-from specgauge.record.schema import CHUNKS, REQUESTS
+from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, SCRAPE_HZ, SCRAPE_SERIES
 from specgauge.simulate.engine import Engine
 from specgauge.simulate.freezes import jit_messages
 from specgauge.simulate.request import Request, new_request
@@ -21,7 +25,40 @@ from specgauge.simulate.truth import Truth
 from specgauge.simulate.virtual import VirtualStep, run_closed
 
 READ_S = 50e-6
+"""From the kernel to user space."""
+EPOCH_OFFSET = 1_796_000_000.0
+BEGIN = 1000.0
+"""First second of the virtual clock."""
 EDGES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, float("inf"))
+"""Buckets of the step histogram, seconds."""
+
+
+@dataclass
+class Event:
+    """What the server's counters grew by at a moment: (name, labels) → growth."""
+
+    t: float
+    grown: dict[tuple[str, str], float]
+
+
+def scraped(events: Sequence[Event], t0: float, t1: float) -> pd.DataFrame:
+    """``metrics.parquet`` of a scraper that watched ``events`` from ``t0`` to ``t1``."""
+    names = sorted({key for event in events for key in event.grown})
+    totals = dict.fromkeys(names, 0.0)
+    written: dict[tuple[str, str], float] = {}
+    rows: list[tuple[float, str, str, float]] = []
+    at = 0
+    for t in np.arange(t0, t1 + 1 / SCRAPE_HZ, 1 / SCRAPE_HZ):
+        while at < len(events) and events[at].t <= t:
+            for key, growth in events[at].grown.items():
+                totals[key] += growth
+            at += 1
+        rows.append((float(t), SCRAPE_SERIES, "{}", 0.004))
+        for (name, labels), value in totals.items():
+            if written.get((name, labels)) != value:
+                written[name, labels] = value
+                rows.append((float(t), name, labels, value))
+    return pd.DataFrame(rows, columns=METRICS.names)
 
 
 @dataclass
@@ -33,11 +70,13 @@ class VirtualStart:
     variant: str
     start: int = 0
     round: int = 0
-    now: float = 1000.0
+    now: float = BEGIN
     events: list[Event] = field(default_factory=list)
     log: list[LogLine] = field(default_factory=list)
     cells: list[CellRecord] = field(default_factory=list)
     confirmations: list[CellRecord] = field(default_factory=list)
+    steps: list[VirtualStep] = field(default_factory=list)
+    """Of the last cell: what really happened."""
     arrived: int = 0
 
     def __post_init__(self) -> None:
@@ -64,6 +103,7 @@ class VirtualStart:
         requests: list[Request] = []
         slots: list[int] = []
         free = list(range(concurrency))
+        followed: set[int] = set()
 
         def make(index: int, now: float) -> Request:
             self.arrived += 1
@@ -71,15 +111,14 @@ class VirtualStart:
                 self.engine.truth, self.section, prompts[index], tokens,
                 arrival=self.arrived, now=now, ignore_eos=True,
             )  # fmt: skip
-            done = [i for i, r in enumerate(requests) if r.finished and slots[i] not in taken(i)]
+            done = [i for i, r in enumerate(requests) if r.finished and i not in followed]
             slots.append(free.pop(0) if free else slots[done[0]])
+            if done and index >= concurrency:
+                followed.add(done[0])
             requests.append(made)
             return made
 
-        def taken(index: int) -> list[int]:
-            return slots[index + 1 :]
-
-        steps = run_closed(self.engine, make, len(prompts), concurrency, t_begin=begin)
+        self.steps = steps = run_closed(self.engine, make, len(prompts), concurrency, t_begin=begin)
         self.now = steps[-1].t_end + 1.0
         record = self._record(load, steps, requests, slots, concurrency, tokens, begin, reset)
         (self.confirmations if confirms else self.cells).append(record)
@@ -130,7 +169,8 @@ class VirtualStart:
 
     def _note(self, passed: VirtualStep) -> None:
         """What the server counts and says of one step."""
-        step, grown = passed.step, {}
+        step = passed.step
+        grown: dict[tuple[str, str], float] = {}
 
         def count(name: str, value: float, labels: str = "{}") -> None:
             grown[f"vllm:{name}", labels] = grown.get((f"vllm:{name}", labels), 0.0) + value
@@ -177,6 +217,6 @@ class VirtualStart:
         )  # fmt: skip
         return StartRecord(
             self.variant, self.start, None, outcome, tuple(self.log),
-            scrapes(self.events, 999.0, self.now).to_pandas(), tuple(self.cells),
+            scraped(self.events, BEGIN - 1, self.now), tuple(self.cells),
             confirmations=tuple(self.confirmations),
         )  # fmt: skip
