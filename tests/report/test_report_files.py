@@ -167,6 +167,20 @@ def test_what_nothing_watched_is_told(tmp_path: Path) -> None:
     assert "MONITOR_OFF" not in terminal
 
 
+@pytest.mark.filterwarnings("error")
+def test_one_token_outputs_draw_without_a_warning(tmp_path: Path) -> None:
+    """No TPOT anywhere: a panel without a bar."""
+    one = replace(BASE, output_tokens=1)
+    starts = {
+        ("vanilla", 0): StartPlant({"c1": [one]}),
+        ("x", 0): StartPlant({"c1": [one]}, speculative_config=NGRAM),
+    }
+    folder = write_run(tmp_path / "r", starts, loads=({"requests": 8, "concurrency": 1},))
+    run = read_run(folder)
+    write_report(run, summarise(run), RunPaths(folder))
+    assert (RunPaths(folder).analysis / "figures" / "ttft_tpot.png").exists()
+
+
 def test_a_figure_without_data_is_removed(tmp_path: Path) -> None:
     folder = write_run(
         tmp_path / "r", {("vanilla", 0): StartPlant({"c1": [BASE]})},

@@ -21,8 +21,8 @@ _ALL = (
         "INCOMPLETE", "invalid",
         "Requests that failed, were cut off, never sent or sent twice; a cell that was stopped.",
         "Throughput and latencies then belong to another load than the one named.",
-        "Read the end of server.log and locust.log, mend the cause, run again: it goes on at the "
-        "first incomplete start.",
+        "Read the end of server.log and locust.log, mend the cause, run the same command again: "
+        "the start is made again.",
     ),
     Explanation(
         "TOKEN_MISMATCH", "invalid",
@@ -162,6 +162,13 @@ _ALL = (
         "Chunks that hold several steps of their request, above 1 %.",
         "Step latency, coverage and tokens per step from the stream are then off.",
         "None needed for throughput, TTFT and TPOT; steps come from the server's own mean.",
+    ),
+    Explanation(
+        "ACCEPTANCE_MISMATCH", "suspect for step figures only",
+        "Accepted draft tokens by the server's counters and by the stream that differ by more than "
+        "the cut tails of the requests and merged chunks.",
+        "Acceptance length, coverage and tokens per step come from these counts.",
+        "None needed for throughput, TTFT and TPOT; look for a proxy that regroups the stream.",
     ),
     Explanation(
         "LOSSY", "suspect",

@@ -71,8 +71,8 @@ def draw(summary: Summary) -> Figure | None:
                     fontsize=8,
                     bbox={"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1},
                 )
-            axes.set_xlim(0, end)
-            axes.set_ylim(0, max(rates, default=1.0) * 1.35)
+            axes.set_xlim(0, end or 1.0)
+            axes.set_ylim(0, max(rates, default=0.0) * 1.35 or 1.0)
             axes.set_ylabel("Tokens/s")
             start = f", start {cell.start}" if cell.start else ""
             axes.set_title(f"{cell.variant} at {cell.load}{start}", fontsize=9, loc="left")

@@ -65,7 +65,7 @@ def draw(summary: Summary) -> Figure | None:
                     fontsize=8,
                 )
         axes.set_xticks(range(len(loads)), [str(load.concurrency) for load in loads])
-        axes.set_ylim(0, highest * 1.15)
+        axes.set_ylim(0, highest * 1.15 or 1.0)
         axes.set_xlabel("Concurrency (requests in flight)")
         axes.set_ylabel("Total tokens per second")
         figure.legend(

@@ -97,5 +97,5 @@ def _bars(
             va="center",
             fontsize=8,
         )
-    axes.set_xlim(0, furthest * 1.45)
+    axes.set_xlim(0, furthest * 1.45 or 1.0)
     axes.set_ylim(len(shown) - 0.5, -0.5)
