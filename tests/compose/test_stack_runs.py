@@ -30,7 +30,8 @@ def test_good_run_returns_0_with_a_report(stack: Stack) -> None:
     done = stack.up("ngram")
 
     assert done.returncode == 0, done.stdout
-    assert stack.verdicts() == {"c1": "VALID", "c4": "VALID"}
+    assert set(stack.verdicts()) == {"c1", "c4"}
+    assert "INVALID" not in stack.verdicts().values()
     assert (stack.run_folder() / "analysis" / "report.md").is_file()
     stack.assert_stopped()
     assert {s["ExitCode"] for n, s in stack.states().items() if not s["Running"]} == {0}
