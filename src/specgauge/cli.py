@@ -326,9 +326,7 @@ def validate_config(experiments: tuple[str, ...], model: str | None) -> int:
         try:
             resolved = _resolve(project, name, ("all",), model, None)
         except EnvironmentFault as fault:
-            wrong(
-                f"? {name}: its prompts cannot be checked here, the rest is as it should be: {fault}"
-            )
+            wrong(f"? {name}: all but its prompts is right; they cannot be checked here: {fault}")
             found.add(fault.exit_code)
             continue
         except SpecgaugeError as error:

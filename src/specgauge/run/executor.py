@@ -13,8 +13,10 @@ from rich.console import Console
 
 import specgauge
 from specgauge.config.experiment import Experiment
+from specgauge.config.names import require_plain
 from specgauge.config.project import Project
 from specgauge.config.prompts import Prompts
+from specgauge.config.references import published
 from specgauge.config.resolve import Resolved
 from specgauge.errors import EnvironmentFault
 from specgauge.plan import StartPlan, starts
@@ -55,6 +57,10 @@ class Request:
     at_most: int | None = None
     """Make no more than this many of the pending starts."""
 
+    def __post_init__(self) -> None:
+        if self.run_id is not None:
+            require_plain(self.run_id, "the run id")
+
 
 def execute(
     resolved: Resolved,
@@ -70,12 +76,13 @@ def execute(
     be started is not tried again in later rounds.
 
     Raises:
-        UsageError: the run or the prompts do not fit.
+        UsageError: the run, the prompts or the published references do not fit.
         EnvironmentFault: nothing can be measured here.
     """
     experiment = resolved.experiment
     runtime = runtime or ProcessRuntime()
     planned = starts(experiment, request.variants)
+    published(project)  # the report needs them; a fault in them must not wait until then
     new = _manifest(resolved, project, request, runtime)
     runtime.program(experiment.server, project)
     with open_run(
