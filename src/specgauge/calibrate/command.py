@@ -25,7 +25,8 @@ class Calibration:
     clock: str
     errors: list[Error] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """Plants whose client this machine did not let run: they say nothing of the instrument."""
+    """Plants whose client this machine did not let run, or that failed: they say nothing of the
+    instrument."""
     detected: list[tuple[str, float, bool]] = field(default_factory=list)
     """(plant, freeze / threshold, called); 0: none planted."""
 
@@ -103,8 +104,11 @@ def calibrate(
         on_real = Calibration("real clock, HTTP and Locust")
         drawn = [plants.draw(number, concurrency=4, requests=12, output_tokens=64, fast=True)
                  for number in range(real_plants)]  # fmt: skip
-        for plant, planted, cell in real.run(drawn, console):
+        measured = real.run(drawn, console)
+        for plant, planted, cell in measured:
             on_real.add(plant, planted, cell)
+        given = {plant.name for plant, _, _ in measured}
+        on_real.unjudged += [plant.name for plant in drawn if plant.name not in given]
         _show(console, on_real)
         made.append(on_real)
     return {"passed": all(c.passed for c in made), **{c.clock: c.facts() for c in made}}
@@ -131,5 +135,6 @@ def _show(console: Console, made: Calibration) -> None:
     )
     if made.unjudged:
         console.print(
-            f"Not judged, the client was starved: {', '.join(made.unjudged)}.", soft_wrap=True
+            f"Not judged, failed or the client was starved: {', '.join(made.unjudged)}.",
+            soft_wrap=True,
         )

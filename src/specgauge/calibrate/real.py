@@ -29,18 +29,22 @@ from specgauge.simulate.truth_log import read_truth_log
 
 
 def run(plants: Sequence[Plant], console: Console) -> list[tuple[Plant, Planted, Cell]]:
-    """Measure every plant; all of them have the same load.
+    """Measure every plant; all of them have the same load.  One that failed is left out.
 
     Raises:
         EnvironmentFault: nothing can be measured here.
+        KeyboardInterrupt: interrupted.
     """
     with tempfile.TemporaryDirectory(prefix="specgauge-calibrate-") as folder:
         project = _project(Path(folder), plants)
         names = [_name(plant) for plant in plants]
         outcome = execute(resolve(project, "calibrate", names), project, Request(names), console)
+        if outcome.interrupted:
+            raise KeyboardInterrupt
         summary = summarise(read_run(outcome.paths.folder))
         load = f"c{plants[0].concurrency}"
-        cells = {c.variant: c for c in summary.cells if c.load == load}
+        whole = [c for c in summary.cells if c.load == load and not c.observed.failed]
+        cells = {c.variant: c for c in whole}
         return [
             (plant, truth_of(_log(Path(folder), plant), plant.requests), cells[_name(plant)])
             for plant in plants
