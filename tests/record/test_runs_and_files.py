@@ -239,17 +239,25 @@ def test_a_variant_whose_secret_changed_is_another_one() -> None:
     assert differs(marked("a"), marked("b")) == "variant 'ngram' was defined differently"
 
 
-@pytest.mark.parametrize("refused", ["lock", "symlink"])
-def test_a_folder_that_is_not_ours_to_write_is_one_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.EACCES, "cannot be written: Permission denied"), (errno.ENOSPC, "the disk is full")],
+)
+@pytest.mark.parametrize("refused", ["folder", "lock", "symlink"])
+def test_a_folder_that_cannot_be_written_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, number: int, words: str
 ) -> None:
     def denied(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise OSError(number, os.strerror(number))
 
-    where = (FileLock, "acquire") if refused == "lock" else (Path, "symlink_to")
+    where: tuple[type, str] = {
+        "folder": (Path, "mkdir"),
+        "lock": (FileLock, "acquire"),
+        "symlink": (Path, "symlink_to"),
+    }[refused]
     monkeypatch.setattr(*where, denied)
     with (
-        pytest.raises(EnvironmentFault, match="cannot be written: Permission denied"),
+        pytest.raises(EnvironmentFault, match=words),
         open_run(tmp_path, manifest("1"), PLANNED),
     ):
         pass

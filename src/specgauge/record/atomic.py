@@ -39,10 +39,11 @@ def _write_whole(path: Path, write: Callable[[Path], None]) -> None:
     except OSError as error:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
-        raise _fault(path, error) from error
+        raise write_fault(path, error) from error
 
 
-def _fault(path: Path, error: OSError) -> EnvironmentFault:
+def write_fault(path: Path, error: OSError) -> EnvironmentFault:
+    """``error``, met while writing ``path``, in words for people."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return EnvironmentFault(
             f"{path}: the disk is full. What was written before is whole; "

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from specgauge.errors import EnvironmentFault, UsageError
 from specgauge.plan import StartPlan
+from specgauge.record.atomic import write_fault
 from specgauge.record.compare import PER_COMMAND, differs, machine_differs, tooling
 from specgauge.record.documents import Outcome
 from specgauge.record.layout import RunPaths
@@ -86,7 +87,7 @@ def open_run(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EnvironmentFault(f"{folder}: cannot be made: {error.strerror}") from error
+        raise write_fault(folder, error) from error
     with _locked(folder / ".lock", 30.0, folder):
         paths, notes = _choose(results, experiment, new, planned, run_id, fresh)
         resumed = paths.manifest.exists()
@@ -166,19 +167,16 @@ def _locked(lock: Path, wait_s: float, what: Path) -> Iterator[None]:
             f"{what}: another specgauge command is writing into it; "
             "wait for it, or start a run of its own with --new"
         ) from None
-    except (OSError, NotImplementedError) as error:
-        raise _unwritable(what, error) from error
+    except OSError as error:
+        raise write_fault(what, error) from error
+    except NotImplementedError:  # a file system without locks
+        raise EnvironmentFault(
+            f"{what}: files cannot be locked there: name another folder by SPECGAUGE_RESULTS"
+        ) from None
     try:
         yield
     finally:
         held.release()
-
-
-def _unwritable(what: Path, error: Exception) -> EnvironmentFault:
-    reason = (error.strerror if isinstance(error, OSError) else None) or error
-    return EnvironmentFault(
-        f"{what}: cannot be written: {reason}. Another folder: SPECGAUGE_RESULTS=…"
-    )
 
 
 def point_latest(results: Path, folder: Path) -> None:
@@ -193,7 +191,7 @@ def point_latest(results: Path, folder: Path) -> None:
             return
         temporary.replace(link)
     except OSError as error:
-        raise _unwritable(results, error) from error
+        raise write_fault(link, error) from error
 
 
 def find_run(results: Path, name: str | None) -> RunPaths:
