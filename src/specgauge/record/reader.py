@@ -108,7 +108,9 @@ def _setup(manifest: dict[str, Any]) -> RunSetup:
         run_id=str(manifest.get("run_id", "")),
         model=str(model.get("name", "") if isinstance(model, dict) else model),
         baseline=str(experiment.get("baseline", "vanilla")),
-        variants=tuple(_variant(name, variants.get(name) or {}) for name in dict.fromkeys(names)),
+        variants=tuple(
+            _variant(name, variants.get(name) or {}, model) for name in dict.fromkeys(names)
+        ),
         loads=tuple(_load(load) for load in experiment.get("loads", [])),
         rounds=int(experiment.get("rounds", 1)),
         repeats=int(experiment.get("repeats", 1)),
@@ -117,8 +119,13 @@ def _setup(manifest: dict[str, Any]) -> RunSetup:
     )
 
 
-def _variant(name: str, value: dict[str, Any]) -> VariantSetup:
-    return VariantSetup(name, value.get("speculative_config"), value.get("matched_baseline"))
+def _variant(name: str, value: dict[str, Any], model: Any) -> VariantSetup:
+    """A variant; its drafter's name is replaced by what the model says it is."""
+    config = value.get("speculative_config")
+    drafters = model.get("drafters", {}) if isinstance(model, dict) else {}
+    if config is not None and value.get("drafter") in drafters:
+        config = {**config, "model": drafters[value["drafter"]]}
+    return VariantSetup(name, config, value.get("matched_baseline"))
 
 
 def _load(value: dict[str, Any]) -> LoadSetup:
