@@ -197,7 +197,11 @@ def flags(args: dict[str, Any]) -> list[str]:
         elif isinstance(value, dict):
             words += [flag, json.dumps(value)]
         elif isinstance(value, list):
-            words += [flag, *(str(item) for item in value)]
+            words += [flag, *(_word(item) for item in value)]
         else:
             words += [flag, str(value)]
     return words
+
+
+def _word(item: Any) -> str:
+    return json.dumps(item) if isinstance(item, dict | list) else str(item)

@@ -43,6 +43,7 @@ from specgauge.run.requests import Tokenized, cell_plan, prefill_plan, warmup_pl
 from specgauge.run.runtime import Runtime
 from specgauge.scrape.process import Scraper
 from specgauge.serve.protocol import Server, ServerDied, ServerSpec
+from specgauge.serve.redact import strike_out_args
 
 
 @dataclass
@@ -376,7 +377,7 @@ class Start:
             error=error,
             vllm_version=self._result.vllm_version,
             server_died=self._result.server_died,
-            speculative_config=self._command.speculative_config,
+            speculative_config=strike_out_args(self._command.speculative_config),
         )
         write_json(self._paths.outcome, outcome.model_dump(mode="json"))
 
