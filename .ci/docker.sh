@@ -23,7 +23,7 @@ finish() {
 trap finish EXIT
 
 echo '== engine and Compose'
-if ! command -v dockerd debootstrap prometheus >/dev/null; then
+if ! { command -v dockerd && command -v debootstrap && command -v prometheus; } >/dev/null; then
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends docker.io debootstrap prometheus iptables >/dev/null
 fi
