@@ -25,14 +25,14 @@ class Calibration:
     clock: str
     errors: list[Error] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """Plants whose client this machine did not let run, or that failed: they say nothing of the
-    instrument."""
+    """Plants whose client or server this machine did not let run, or that failed: they say nothing
+    of the instrument."""
     detected: list[tuple[str, float, bool]] = field(default_factory=list)
     """(plant, freeze / threshold, called); 0: none planted."""
 
     def add(self, plant: Plant, planted: Planted, cell: Cell) -> None:
         """One measured plant."""
-        starved = {r.code for r in cell.reasons} & {"CLIENT_STARVED"}
+        starved = {r.code for r in cell.reasons} & {"CLIENT_STARVED", "SERVER_STARVED"}
         if starved or cell.observed.failed:
             self.unjudged.append(plant.name)
             return
@@ -135,6 +135,6 @@ def _show(console: Console, made: Calibration) -> None:
     )
     if made.unjudged:
         console.print(
-            f"Not judged, failed or the client was starved: {', '.join(made.unjudged)}.",
+            f"Not judged, failed or starved of CPU: {', '.join(made.unjudged)}.",
             soft_wrap=True,
         )
