@@ -16,6 +16,8 @@ from specgauge.load.cell import LoadInterrupted, LoadProgress, run_load
 from specgauge.record.layout import CellPaths
 from specgauge.record.schema import CHUNKS, REQUESTS
 
+pytestmark = pytest.mark.system
+
 
 def never():
     return None
