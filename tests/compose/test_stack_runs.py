@@ -234,7 +234,8 @@ def test_secrets_are_nowhere(stack: Stack, tmp_path: Path) -> None:
 
     done = stack.up("ngram", DOCKER_CONFIG=str(settings), **secret)
 
-    assert done.returncode == 0, done.stdout
+    # Measured and analysed; whatever the verdict.
+    assert (stack.run_folder() / "analysis" / "report.md").is_file(), done.stdout
     ids = subprocess.run(
         ["docker", "ps", "-aq", "--filter", f"label=com.docker.compose.project={stack.name}"],
         capture_output=True,
