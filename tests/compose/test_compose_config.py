@@ -112,7 +112,7 @@ def test_vllm_is_offline_inside_and_writes_only_where_it_may() -> None:
     for name in (*caches, "FLASHINFER_WORKSPACE_BASE", "XDG_CACHE_HOME", "HF_HOME", "HOME"):
         assert environment[name].startswith("/cache"), name
     writable = {v["target"] for v in service["volumes"] if not v.get("read_only")}
-    assert writable == {"/work/results", "/control", "/cache", "/locks"}
+    assert writable == {"/app/results", "/control", "/cache", "/locks"}
     assert service["stop_grace_period"] == "1m0s"
     assert service["healthcheck"]["start_period"] == "45m0s"
 
