@@ -20,6 +20,8 @@ from specgauge.serve.compose import ComposeServer
 from specgauge.serve.control import Control, hold
 from specgauge.serve.protocol import ServerDied, ServerSpec
 
+pytestmark = pytest.mark.system
+
 SERVER = (
     "import http.server, sys\n"
     "class H(http.server.BaseHTTPRequestHandler):\n"

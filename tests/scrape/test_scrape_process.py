@@ -17,6 +17,8 @@ from specgauge.record.schema import METRICS, SCRAPE_HZ, SCRAPE_SERIES
 from specgauge.scrape.collect import Collector, next_tick
 from specgauge.scrape.process import Scraper
 
+pytestmark = pytest.mark.system
+
 
 class MetricsServer:
     """Counts its scrapes in ``scrapes_total``; may be slow at chosen ones."""

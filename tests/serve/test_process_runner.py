@@ -17,6 +17,8 @@ import pytest
 from specgauge.serve.redact import secret_values, strike_out, strike_out_argv
 from specgauge.serve.tree import leftovers
 
+pytestmark = pytest.mark.system
+
 SERVER = """
     import http.server, os, signal, subprocess, sys, time
     class Health(http.server.BaseHTTPRequestHandler):

@@ -20,6 +20,8 @@ from specgauge.simulate.cli import main
 from specgauge.simulate.running import running
 from specgauge.simulate.starve import starved
 
+pytestmark = pytest.mark.system
+
 FAST = {"step_ms": {"1": 3}}
 
 
