@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from rich.console import Console
 from rich.markup import escape
@@ -105,6 +106,13 @@ class Progress:
         if kind == self._kind:
             self._durations.add(kind, time.monotonic() - self._began)
         self.skip([kind])
+
+    @contextlib.contextmanager
+    def step(self, kind: Hashable, title: str) -> Iterator[None]:
+        """Around a step; one that fails is not over, and teaches nothing about its duration."""
+        self.begin(kind, title)
+        yield
+        self.end(kind)
 
     def skip(self, kinds: list[Hashable]) -> None:
         """These steps will not come any more."""

@@ -5,41 +5,23 @@ from __future__ import annotations
 import contextlib
 import secrets
 import shutil
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from specgauge.config.project import Project
-from specgauge.config.prompts import Prompt
 from specgauge.config.resolve import Resolved
 from specgauge.errors import EnvironmentFault, SpecgaugeError
-from specgauge.load.plan import CellPlan, LoadProgress
 from specgauge.plan import StartPlan, cells
-from specgauge.record.atomic import write_json, write_parquet
-from specgauge.record.documents import CellDocument, Launch, Outcome
-from specgauge.record.layout import (
-    CONFIRM,
-    FIRST_CALL,
-    PREFILL,
-    WARMUP,
-    CellPaths,
-    RunPaths,
-    StartPaths,
-    is_measured,
-)
-from specgauge.record.schema import PROMPTS
-from specgauge.run import margins
-from specgauge.run.cell import CellPlace, measure
+from specgauge.record.atomic import write_json
+from specgauge.record.documents import Launch, Outcome
+from specgauge.record.layout import FIRST_CALL, WARMUP, RunPaths, StartPaths
 from specgauge.run.client import Client
 from specgauge.run.command import Command, build, compile_cache
-from specgauge.run.confirm import Frozen, frozen_cells
 from specgauge.run.interrupts import uninterrupted
+from specgauge.run.measuring import Measuring, Place
 from specgauge.run.observer import Observer
 from specgauge.run.progress import Progress
-from specgauge.run.requests import Tokenized, cell_plan, prefill_plan, warmup_plan
 from specgauge.run.runtime import Runtime
 from specgauge.scrape.process import Scraper
 from specgauge.serve.protocol import Server, ServerDied, ServerSpec
@@ -56,7 +38,6 @@ class StartResult:
     """The server had become ready; if not, starting it again will hardly help."""
     server_died: bool = False
     vllm_version: str | None = None
-    incomplete_cells: list[str] = field(default_factory=list)
 
 
 def steps_of(resolved: Resolved, plan: StartPlan) -> list[Hashable]:
@@ -137,7 +118,7 @@ class Start:
         scraper: Scraper | None = None
         self._observer.start_begins(self._run.folder.name, self._plan.variant, self._k)
         try:
-            with self._step(("launch",), "starting the server"):
+            with self._step("launch", "starting the server"):
                 self._server.start()
                 self._server.wait_ready(self._progress.tick)
             self._result.ready = True
@@ -145,10 +126,18 @@ class Start:
             self._check_version()
             scraper = Scraper(self._spec.url, self._paths.metrics, self._server_pid())
             scraper.start()
-            self._measure_all()
-            self._result.state = state = "failed" if self._result.incomplete_cells else "complete"
-            if self._result.incomplete_cells:
-                error = "; ".join(self._result.incomplete_cells)
+            measuring = Measuring(
+                self._resolved,
+                Place(self._run, self._plan, self._k, self.title),
+                self._client,
+                self._spec.url,
+                self._progress,
+                self._observer,
+                self._server.death,
+            )
+            measuring.all()
+            self._result.state = state = "failed" if measuring.incomplete else "complete"
+            error = "; ".join(measuring.incomplete) or None
         except ServerDied as died:
             self._result.server_died = True
             error = str(died)
@@ -165,7 +154,7 @@ class Start:
             self._result.server_died = True
         finally:
             self._result.error = error
-            with uninterrupted(), self._step(("stop",), "stopping the server"):
+            with uninterrupted(), self._step("stop", "stopping the server"):
                 self._finish(scraper, state, error)
         return self._result
 
@@ -186,167 +175,6 @@ class Start:
                 f"the server is vLLM {found}, but experiment {self._experiment.name!r} is about "
                 f"vLLM {wanted} ('server: vllm_version:' in {self._resolved.path})"
             )
-
-    def _measure_all(self) -> None:
-        experiment = self._experiment
-        prompts = self._tokenized()
-        first = None
-        if experiment.warmup is not None:
-            with self._step((WARMUP,), "warming up"):
-                self._warm_up()
-        for slot in cells(experiment):
-            plan = cell_plan(
-                experiment, slot.load, prompts, self._spec.url, self._resolved.model.name
-            )
-            first = first or plan
-            name = slot.load.name
-            repeat = f" repeat {slot.repeat + 1}/{experiment.repeats}"
-            title = name + (repeat if experiment.repeats > 1 else "")
-            with self._step((name,), title):
-                self._cell(name, slot.repeat, plan)
-        if experiment.warmup is None and first is not None:
-            with self._step((FIRST_CALL,), "first request once more"):
-                self._repeat_first(prompts[0], first)
-        if experiment.confirm and not self._result.incomplete_cells:
-            self._confirm(prompts)
-        if experiment.sampling.temperature == 0 and not self._result.incomplete_cells:
-            self._ask_margins(prompts)
-
-    def _warm_up(self) -> None:
-        """The first prompt alone, the same again (what the first call cost), then the batches."""
-        experiment, tokenized = self._experiment, self._resolved.warmup_prompts
-        assert experiment.warmup is not None
-        assert tokenized is not None
-        tokens = experiment.warmup.output_tokens
-        needed = 1 + sum(experiment.warmup.batches)
-        prompts = [self._tokenize(p, tokens) for p in tokenized.first(needed, "the warm-up")]
-        groups = [prompts[:1], prompts[:1]]
-        at = 1
-        for size in experiment.warmup.batches:
-            groups.append(prompts[at : at + size])
-            at += size
-        for number, group in enumerate(groups):
-            plan = warmup_plan(experiment, group, tokens, self._spec.url, self._resolved.model.name)
-            self._cell(WARMUP, number, plan)
-
-    def _repeat_first(self, prompt: Tokenized, first: CellPlan) -> None:
-        """Without a warm-up: the start's first request again, to see what being first cost it."""
-        plan = warmup_plan(
-            self._experiment,
-            [prompt],
-            first.requests[0].max_tokens,
-            self._spec.url,
-            self._resolved.model.name,
-        )
-        self._cell(FIRST_CALL, 0, plan)
-
-    def _confirm(self, prompts: list[Tokenized]) -> None:
-        """Repeat the cells that froze, after all others, so that no measured cell notices.
-
-        A repeat that fails leaves its cell unconfirmed and the start complete.
-        """
-        for cell in frozen_cells(self._run, self._plan.variant, self._k):
-            name = CONFIRM + cell.load
-            title = f"{cell.load} stood still for {cell.seconds:.1f} s: once more"
-            try:
-                with self._step((name,), title):
-                    self._repeat_frozen(cell, prompts)
-            except ServerDied as died:
-                self._progress.note(f"{self.title}: not confirmed: {died}", "yellow")
-                return
-
-    def _repeat_frozen(self, cell: Frozen, prompts: list[Tokenized]) -> None:
-        """Put the prefix cache back as the cell found it, then send its requests again."""
-        experiment, url, model = self._experiment, self._spec.url, self._resolved.model.name
-        slots = cells(experiment)
-        at = next(
-            i for i, s in enumerate(slots) if (s.load.name, s.repeat) == (cell.load, cell.repeat)
-        )
-        reset = False
-        if experiment.prefix_cache == "keep":
-            with contextlib.suppress(EnvironmentFault):  # then the analysis sees another cache
-                self._client.reset_prefix_cache()
-                reset = True
-            before = max((slot.load.requests for slot in slots[:at]), default=0)
-            if reset and before:
-                self._cell(PREFILL, at, prefill_plan(experiment, prompts[:before], url, model))
-        plan = cell_plan(experiment, slots[at].load, prompts, url, model)
-        self._cell(CONFIRM + cell.load, cell.repeat, plan, reset)
-
-    def _ask_margins(self, prompts: list[Tokenized]) -> None:
-        """Where greedy outputs left the baseline's: how sure was the model there?"""
-        with self._step(("margins",), "outputs compared with the baseline's"):
-            margins.ask(
-                self._client,
-                self._run,
-                self._plan,
-                self._k,
-                self._experiment.baseline,
-                {prompt.id: ids for prompt, ids in prompts},
-            )
-
-    def _cell(self, load: str, repeat: int, plan: CellPlan, was_reset: bool = False) -> None:
-        reset = self._experiment.prefix_cache == "reset" or was_reset
-        if self._experiment.prefix_cache == "reset":
-            self._client.reset_prefix_cache()
-        total = len(plan.requests)
-        repeats = load.startswith(CONFIRM)
-        counted = is_measured(load) or repeats
-
-        def show(seen: LoadProgress) -> None:
-            failed = f", {seen.failed} failed" if seen.failed else ""
-            text = f"{seen.done}/{total} requests{failed}, {seen.tokens} tokens"
-            expected = total * plan.requests[0].max_tokens
-            self._progress.tick(text, min(1.0, max(seen.done / total, seen.tokens / expected)))
-
-        with self._observer.cell(load, repeat):
-            cell: CellDocument = measure(
-                CellPlace(self._plan.variant, self._k, load, repeat),
-                plan,
-                self._paths.cell(load, repeat),
-                self._experiment,
-                reset,
-                self._experiment.settle_s if counted else 0.0,
-                show,
-                self._server.death,
-            )
-        if (death := self._server.death()) is not None:
-            raise ServerDied(f"the server ended during {load}: {death}")
-        if repeats or load == PREFILL:
-            return
-        if cell.state != "complete":
-            self._result.incomplete_cells.append(f"{load}: {cell.error}")
-        elif failed := _failed_requests(self._paths.cell(load, repeat)):
-            self._result.incomplete_cells.append(f"{load}: {failed}")
-
-    def _tokenized(self) -> list[Tokenized]:
-        """The run's prompts with their token ids: made by the first server, kept for all others."""
-        count = max(load.requests for load in self._experiment.loads)
-        prompts = self._resolved.prompts.first(count, "the experiment")
-        path = self._run.prompts
-        if path.exists():
-            rows = pq.read_table(path).to_pylist()
-            ids = {row["prompt_id"]: tuple(row["token_ids"]) for row in rows}
-            if all(prompt.id in ids for prompt in prompts):
-                kept = [(prompt, ids[prompt.id]) for prompt in prompts]
-                if self._tokenize(prompts[0], self._experiment.output_tokens) != kept[0]:
-                    raise EnvironmentFault(
-                        f"this server tokenizes prompt {prompts[0].id!r} differently than the "
-                        f"run's first one did ({path}): another tokenizer or chat template"
-                    )
-                return kept
-        made = [self._tokenize(prompt, self._experiment.output_tokens) for prompt in prompts]
-        rows = [
-            {"prompt_id": p.id, "category": p.category, "text": p.text, "token_ids": list(ids)}
-            for p, ids in made
-        ]
-        write_parquet(path, pa.Table.from_pylist(rows, schema=PROMPTS))
-        return made
-
-    def _tokenize(self, prompt: Prompt, room: int) -> Tokenized:
-        experiment = self._experiment
-        kwargs = dict(self._resolved.model.chat_template_kwargs)
-        return prompt, self._client.tokenize(prompt, experiment.chat_template, kwargs, room)
 
     def _finish(
         self,
@@ -381,20 +209,8 @@ class Start:
         )
         write_json(self._paths.outcome, outcome.model_dump(mode="json"))
 
-    @contextlib.contextmanager
-    def _step(self, kind: Hashable, what: str) -> Iterator[None]:
-        self._progress.begin(kind, f"{self.title} · {what}")
-        yield
-        self._progress.end(kind)
-
-
-def _failed_requests(paths: CellPaths) -> str | None:
-    """How many requests of a cell failed, and why the first did; None if all went well."""
-    rows = pq.read_table(paths.requests, columns=["state", "error"]).to_pylist()
-    failed = [row for row in rows if row["state"] != "ok"]
-    if not failed:
-        return None
-    return f"{len(failed)} of {len(rows)} requests failed: {failed[0]['error']}"
+    def _step(self, kind: str, what: str) -> contextlib.AbstractContextManager[None]:
+        return self._progress.step((kind,), f"{self.title} · {what}")
 
 
 def free_start(run: RunPaths, variant: str) -> int:
