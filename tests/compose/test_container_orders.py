@@ -11,14 +11,20 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from specgauge.errors import EnvironmentFault
+from specgauge.record.atomic import write_parquet
 from specgauge.record.layout import StartPaths
+from specgauge.record.schema import CPU_RUN, CPU_WAIT, METRICS
 from specgauge.serve import compose
 from specgauge.serve.compose import ComposeServer
 from specgauge.serve.control import Control, hold
+from specgauge.serve.packages import versions
 from specgauge.serve.protocol import ServerDied, ServerSpec
+from specgauge.stack.runtime import ContainerRuntime
 
 pytestmark = pytest.mark.system
 
@@ -31,6 +37,9 @@ SERVER = (
     "print('serving', flush=True)\n"
     "http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n"
 )
+
+
+SCRAPED = {"t": 1.0, "name": "vllm:generation_tokens_total", "labels": "{}", "value": 7.0}
 
 
 class Pair:
@@ -114,6 +123,61 @@ def test_one_container_serves_two_starts_one_after_the_other(pair: Pair) -> None
     code, output = pair.end()
     assert code == 0
     assert output.count("serving") == 2
+
+
+BURNER = (
+    "import sys, threading, time\n"
+    "code, port, seconds = sys.argv[1:]\n"
+    "sys.argv = [sys.argv[0], port]\n"
+    "threading.Thread(target=exec, args=(code, {}), daemon=True).start()\n"
+    "while time.thread_time() < float(seconds): pass\n"
+    "print('burnt', flush=True)\n"
+    "time.sleep(600)\n"
+)
+"""Uses a planted time of its main thread, while another thread serves."""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="this kernel keeps no such accounts"
+)
+def test_cpu_time_of_the_server_is_in_the_metrics(pair: Pair) -> None:
+    pair.begin()
+    server = pair.server(argv=[sys.executable, "-c", BURNER, SERVER, str(pair.port), "3"])
+    server.start()
+    server.wait_ready(lambda line: None)
+    paths = StartPaths(pair.folder / "a")
+    write_parquet(paths.metrics, pa.Table.from_pylist([SCRAPED], schema=METRICS))
+    until(lambda: "burnt" in paths.server_log.read_text(), 120)
+    time.sleep(2.5)  # two more looks
+    server.stop()
+    server.stop()
+    pair.control.quit()
+    pair.end()
+    rows = pq.read_table(paths.metrics).to_pylist()
+    assert rows[0] == SCRAPED
+    series = [r for r in rows if r["name"] == CPU_RUN]
+    assert {json.loads(r["labels"])["pid"] for r in series} == {str(launch(pair)["pid"])}
+    assert [r["t"] for r in series] == sorted(r["t"] for r in series)
+    # The first look comes within a second and counts as the beginning.
+    assert 1.5 < series[-1]["value"] < 3.5
+    assert {r["name"] for r in rows} >= {CPU_RUN, CPU_WAIT}
+    assert not list(paths.folder.glob("cpu_waits*"))
+
+
+def test_the_container_tells_of_its_gpus_and_packages(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = {**CARD, "name": "Planted GPU"}
+    pair.begin(**planted(card))
+    runtime = ContainerRuntime(pair.control)
+    assert runtime.machine() == {"gpus": ["Planted GPU"]}
+    assert runtime.facts()["packages"] == versions()
+    pair.control.quit()
+    pair.end()
+    monkeypatch.setattr(compose, "_RUNNER_WAIT_S", 0.2)
+    assert runtime.machine() == {"gpus": ["Planted GPU"]}  # it said so while it lived
+    with pytest.raises(EnvironmentFault, match="is not there"):
+        ContainerRuntime(pair.control).machine()
 
 
 def test_server_that_dies_while_loading(pair: Pair) -> None:

@@ -80,7 +80,7 @@ CPU_WAIT = "specgauge_cpu_wait_seconds_total"
 CPU_THROTTLED = "specgauge_cpu_throttled_seconds_total"
 """More pseudo-series, once a second: time that the main thread of each of the server's processes
 (labels ``pid``, ``process``) ran, or was ready and waited for a CPU; that its cgroup was held back.
-Absent where the server runs in another container or system."""
+In the Compose way the server's container takes them."""
 
 PROMPTS = pa.schema(
     [

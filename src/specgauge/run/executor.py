@@ -207,7 +207,7 @@ def _manifest(resolved: Resolved, project: Project, request: Request, runtime: R
         workload=workload,
         warmup_workload=warmup,
         runtime=runtime.name,
-        machine=machine_facts(),
+        machine={**machine_facts(), **runtime.machine()},
         git=git_facts(project),
         specgauge_version=specgauge.__version__,
         fingerprint=mark,

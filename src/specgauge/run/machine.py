@@ -14,8 +14,7 @@ import psutil
 from specgauge.config.project import Project
 from specgauge.gpu.device import NvmlFault, NvmlUnavailable
 from specgauge.gpu.nvml import open_nvml
-
-_TELLING_PACKAGES = ("vllm", "torch", "transformers", "triton", "flashinfer-python", "numba")
+from specgauge.serve.packages import TELLING
 
 
 def machine_facts() -> dict[str, Any]:
@@ -83,7 +82,7 @@ def packages_of(python: str) -> dict[str, str]:
     code = (
         "import importlib.metadata as m, json\n"
         "found = {}\n"
-        f"for n in {_TELLING_PACKAGES!r}:\n"
+        f"for n in {TELLING!r}:\n"
         "    try: found[n] = m.version(n)\n"
         "    except m.PackageNotFoundError: pass\n"
         "print(json.dumps(found))"

@@ -41,6 +41,9 @@ class Runtime(Protocol):
     def facts(self) -> dict[str, Any]:
         """For ``vllm`` in the manifest."""
 
+    def machine(self) -> dict[str, Any]:
+        """For ``machine`` in the manifest: what only the server's place knows of it."""
+
 
 class ProcessRuntime:
     """A process on this machine."""
@@ -92,5 +95,9 @@ class ProcessRuntime:
         return LocalServer(spec)
 
     def facts(self) -> dict[str, Any]:
+        """See ``Runtime``."""
+        return {}
+
+    def machine(self) -> dict[str, Any]:
         """See ``Runtime``."""
         return {}

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
+from specgauge.errors import SpecgaugeError
 from specgauge.gpu.device import Device, Nvml, NvmlFault, NvmlUnavailable
 from specgauge.gpu.find import devices, normal_bus_id, table
 from specgauge.gpu.lock import DeviceLock
@@ -64,6 +65,16 @@ def _await_free(nvml: Nvml, device: Device, limit_s: float, on_wait: Callable[[s
         raise Refused(f"NVML does not answer about GPU {device.uuid}: {fault}") from None
     if not seen.free:
         raise Refused(f"the GPU {device.uuid} is in use and was not freed: {seen.words()}")
+
+
+def gpu_names(env: Mapping[str, str]) -> list[str] | None:
+    """Names of this container's GPUs; empty where none is wanted, None where NVML says nothing."""
+    if not env.get("GPU_UUID"):
+        return []
+    try:
+        return [device.name for device in devices(open_nvml())]
+    except (NvmlUnavailable, NvmlFault, SpecgaugeError):
+        return None
 
 
 def wanted_device(uuid: str, bus_id: str) -> tuple[Nvml, Device]:

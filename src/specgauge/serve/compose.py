@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from specgauge.errors import EnvironmentFault
 from specgauge.record.documents import Launch
+from specgauge.scrape.merge import merge_cpu_waits
 from specgauge.serve.control import Control, is_held
 from specgauge.serve.launchfile import LaunchFile
 from specgauge.serve.protocol import ServerDied, ServerSpec
@@ -32,11 +35,13 @@ class ComposeServer:
         self._bind = bind
         self._remove_after = remove_after
         self._file = LaunchFile(spec)
+        self._cpu_waits: Path = spec.paths.folder / "cpu_waits.jsonl"
+        """Written by the container while the server runs; afterwards part of metrics.parquet."""
         self._ordered = False
 
     def start(self) -> None:
         """Order it.  Raises EnvironmentFault when no vLLM container is there to take the order."""
-        self._find_runner()
+        find_runner(self._control)
         spec = self._spec
         spec.paths.folder.mkdir(parents=True, exist_ok=True)
         self._ordered = True
@@ -48,6 +53,7 @@ class ComposeServer:
                 "cwd": spec.cwd,
                 "log": str(spec.paths.server_log),
                 "launch": str(spec.paths.launch),
+                "cpu_waits": str(self._cpu_waits),
                 # The runner asks from inside the server's own container.
                 "health_url": f"http://127.0.0.1:{self._bind[1]}/health",
                 "grace_s": spec.stop_grace_s,
@@ -100,6 +106,7 @@ class ComposeServer:
             deadline = time.monotonic() + self._spec.stop_grace_s + _RUNNER_EXTRA_S
             while self.death() is None and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
+            merge_cpu_waits(self._cpu_waits, self._spec.paths.metrics)
         launch = self._file.launch()
         if launch is None:
             launch = Launch(
@@ -107,12 +114,19 @@ class ComposeServer:
             )
         return launch
 
-    def _find_runner(self) -> None:
-        deadline = time.monotonic() + _RUNNER_WAIT_S
-        while self._control.runner() is None:
-            if time.monotonic() > deadline:
-                raise EnvironmentFault(
-                    f"the vLLM container of {self._control.folder.name!r} is not there: "
-                    "'docker compose ps --all' shows how it ended, 'make logs' what it said"
-                )
-            time.sleep(_POLL_S)
+
+def find_runner(control: Control) -> dict[str, Any]:
+    """What PID 1 of the vLLM container says of itself, once it is there.
+
+    Raises:
+        EnvironmentFault: it does not come.
+    """
+    deadline = time.monotonic() + _RUNNER_WAIT_S
+    while (runner := control.runner()) is None:
+        if time.monotonic() > deadline:
+            raise EnvironmentFault(
+                f"the vLLM container of {control.folder.name!r} is not there: "
+                "'docker compose ps --all' shows how it ended, 'make logs' what it said"
+            )
+        time.sleep(_POLL_S)
+    return runner

@@ -20,9 +20,11 @@ from typing import Any
 
 from specgauge.errors import SpecgaugeError
 from specgauge.gpu.lock import DeviceLock
-from specgauge.serve.claim import Refused, claim
+from specgauge.serve.claim import Refused, claim, gpu_names
 from specgauge.serve.control import FOLDER, Control, hold, is_held, write
+from specgauge.serve.cpu_accounts import AccountsFile, CpuAccounts
 from specgauge.serve.linelog import LineLog
+from specgauge.serve.packages import versions
 from specgauge.serve.process import Runner
 
 _POLL_S = 0.1
@@ -51,7 +53,15 @@ class Keeper:
         if lock is None:
             say(f"{self._control.folder}: another container serves this variant here already")
             return 1
-        self._control.announce({"container": socket.gethostname(), "since": time.time()})
+        self._control.announce(
+            {
+                "container": socket.gethostname(),
+                "since": time.time(),
+                # What the load generator's container cannot see.
+                "gpus": gpu_names(self._env),
+                "packages": versions(),
+            }
+        )
         say("ready for orders")
         while (order := self._next()) is not None:
             self._serve(order)
@@ -92,7 +102,14 @@ class Keeper:
             self._ok &= unwanted()
             refuse(order, str(refusal))
         else:
-            runner = Runner({**order, "tee": True}, should_stop=unwanted)
+            # This process is not counted: it is the runner, not the server.
+            waits = AccountsFile(Path(order["cpu_waits"]), CpuAccounts(os.getpid(), counts=False))
+
+            def look_and_ask() -> bool:
+                waits.look()  # no thread of its own: the runner forks
+                return unwanted()
+
+            runner = Runner({**order, "tee": True}, should_stop=look_and_ask)
             runner.run()
             self._term |= runner.signalled
             self._listen()

@@ -37,9 +37,10 @@ def main() -> int:
         return int(error.exit_code)
     console.print(headline(summary))
     report = paths.analysis / "report.md"
-    console.print(f"Report: results/{report.relative_to(results)}", highlight=False, soft_wrap=True)
+    where = f"Report: results/{report.relative_to(results)}"
+    console.print(where, markup=False, highlight=False, soft_wrap=True)
     code = int(exit_code(summary, bool(os.environ.get("STRICT"))))
-    console.print(f"Exit code {code}: {meaning(code)}", highlight=False)
+    console.print(f"Exit code {code}: {meaning(code)}", markup=False, highlight=False)
     return code
 
 

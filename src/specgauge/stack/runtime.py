@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from specgauge.config.experiment import Server as ServerConfig
 from specgauge.config.project import Project
-from specgauge.serve.compose import ComposeServer
+from specgauge.serve.compose import ComposeServer, find_runner
 from specgauge.serve.control import Control
 from specgauge.serve.protocol import Server, ServerSpec
 
@@ -28,6 +28,7 @@ class ContainerRuntime:
 
     def __init__(self, control: Control) -> None:
         self._control = control
+        self._told: dict[str, Any] | None = None
 
     def program(self, config: ServerConfig, project: Project) -> list[str]:
         """The image's vLLM, or what the experiment names instead of the default."""
@@ -56,5 +57,14 @@ class ContainerRuntime:
         return ComposeServer(spec, self._control, self.bind(config), remove)
 
     def facts(self) -> dict[str, Any]:
-        """Which image the server came from."""
-        return {"image": os.environ.get(IMAGE)}
+        """Which image the server came from, and what is installed in it."""
+        return {"image": os.environ.get(IMAGE), "packages": self._runner().get("packages") or {}}
+
+    def machine(self) -> dict[str, Any]:
+        """The GPUs: only the server's container has them."""
+        return {"gpus": self._runner().get("gpus")}
+
+    def _runner(self) -> dict[str, Any]:
+        """What the other container said first: by the time one asks again it may be gone."""
+        self._told = self._told or find_runner(self._control)
+        return self._told
