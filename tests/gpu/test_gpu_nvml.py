@@ -1,16 +1,22 @@
 """The real NVML's wrapper, over a stand-in for the module ``pynvml``."""
 
+import inspect
+import re
 import sys
 import types
 
 import pytest
 
-from specgauge.gpu.device import NvmlFault, NvmlUnavailable
+from specgauge.gpu.device import Device, Memory, NvmlFault, NvmlUnavailable
 from specgauge.gpu.nvml import RealNvml, open_nvml
 
 
 class NVMLError(Exception):
     pass
+
+
+class NVMLLibraryMismatchError(Exception):
+    """As in pynvml: not an NVMLError."""
 
 
 def unsupported(*words):
@@ -22,6 +28,7 @@ def module(**functions) -> types.ModuleType:
     # Whatever is not planted is a question that this card cannot answer.
     made.__getattr__ = lambda name: unsupported
     made.NVMLError = NVMLError
+    made.NVMLLibraryMismatchError = NVMLLibraryMismatchError
     made.NVML_CLOCK_SM, made.NVML_CLOCK_MEM, made.NVML_TEMPERATURE_GPU = 1, 2, 0
     made.NVML_DEVICE_MIG_ENABLE = 1
     usual = {
@@ -80,7 +87,70 @@ def test_units_and_what_the_card_does_not_tell(monkeypatch: pytest.MonkeyPatch) 
     reading = nvml.read(nvml.devices()[0])
     assert (reading.power_w, reading.sm_clock_mhz, reading.utilisation) == (312.5, 1980, 0.97)
     assert reading.temperature_c is None
+    assert reading.energy_j is None
+    assert reading.throttle_reasons is None
     assert reading.memory is None
+
+
+def test_energy_limits_and_capability(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = real(
+        monkeypatch,
+        nvmlDeviceGetTotalEnergyConsumption=lambda handle: 1_234_500,
+        nvmlDeviceGetEnforcedPowerLimit=lambda handle: 700_000,
+        nvmlDeviceGetCudaComputeCapability=lambda handle: (9, 0),
+        nvmlDeviceGetMaxClockInfo=lambda handle, which: {1: 1980, 2: 3201}[which],
+    )
+    (card,) = nvml.devices()
+    assert nvml.read(card).energy_j == 1234.5
+    traits = nvml.traits(card)
+    assert (traits.compute_capability, traits.power_limit_w) == ("9.0", 700.0)
+    assert (traits.max_sm_clock_mhz, traits.max_memory_clock_mhz) == (1980, 3201)
+
+
+@pytest.mark.parametrize("name", ["Event", "Throttle"])
+def test_throttle_reasons_by_either_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    asked = {f"nvmlDeviceGetCurrentClocks{name}Reasons": lambda handle: 0x44}
+    nvml = real(monkeypatch, **asked)
+    assert nvml.read(nvml.devices()[0]).throttle_reasons == 0x44
+
+
+def test_an_instance_answers_for_its_memory_and_its_card_for_the_clocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvml = real(
+        monkeypatch,
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid.decode(),
+        nvmlDeviceGetDeviceHandleFromMigDeviceHandle=lambda handle: f"card of {handle}",
+        nvmlDeviceGetMemoryInfo=lambda handle: types.SimpleNamespace(
+            total=20, used={"MIG-1": 7}[handle]
+        ),
+        nvmlDeviceGetClockInfo=lambda handle, which: {"card of MIG-1": 1980}[handle],
+        nvmlDeviceGetPowerUsage=lambda handle: 300_000,
+        nvmlDeviceGetTotalEnergyConsumption=lambda handle: 300_000,
+    )
+    reading = nvml.read(Device(0, "MIG-1", "00000000:c1:00.0", "NVIDIA H200", mig=True))
+    assert (reading.sm_clock_mhz, reading.memory) == (1980, Memory(20, 7))
+    # What the card draws is also other people's.
+    assert (reading.power_w, reading.energy_j) == (None, None)
+
+
+def test_a_library_that_lacks_a_function_is_a_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(handle):
+        raise NVMLLibraryMismatchError("Unversioned function called")
+
+    nvml = real(monkeypatch, nvmlDeviceGetComputeRunningProcesses=missing)
+    with pytest.raises(NvmlFault, match="Unversioned"):
+        nvml.processes(nvml.devices()[0])
+
+
+def test_every_name_asked_for_is_one_of_the_installed_package() -> None:
+    pynvml = pytest.importorskip("pynvml")
+    source = inspect.getsource(sys.modules[RealNvml.__module__])
+    names = set(re.findall(r"nvml\.(nvml[A-Z]\w+|NVML\w+)", source))
+    assert len(names) > 15
+    assert [name for name in sorted(names) if not hasattr(pynvml, name)] == []
 
 
 def test_process_in_both_lists_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

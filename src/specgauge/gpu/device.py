@@ -28,6 +28,11 @@ class Device:
     """MIG mode is on: the card as a whole cannot be given to a container."""
     mig_uuids: tuple[str, ...] = ()
 
+    @property
+    def is_instance(self) -> bool:
+        """It stands for a MIG instance (``uuid`` is the instance's), not for a whole card."""
+        return self.uuid.startswith("MIG-")
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -52,14 +57,29 @@ class Reading:
     """One look at a GPU.  None: the card does not tell."""
 
     power_w: float | None
+    """Drawn now; cards since Ampere give the mean of the last second (NVML's documentation)."""
+    energy_j: float | None
+    """The card's own counter since its driver was loaded; only differences mean something."""
     sm_clock_mhz: int | None
     memory_clock_mhz: int | None
     temperature_c: int | None
     utilisation: float | None
     """Share of the last sampling period in which a kernel ran, 0 to 1."""
     throttle_reasons: int | None
-    """NVML's bit mask of why the clocks are not at their highest."""
+    """NVML's bit mask of why the clocks are not at their highest (``throttle.py``)."""
     memory: Memory | None
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What stays the same about a GPU.  None: the card does not tell."""
+
+    compute_capability: str | None
+    """``9.0``: kernels are built for it as ``sm_90``."""
+    power_limit_w: float | None
+    """The limit in force, whoever set it."""
+    max_sm_clock_mhz: int | None
+    max_memory_clock_mhz: int | None
 
 
 class Nvml(Protocol):
@@ -78,4 +98,11 @@ class Nvml(Protocol):
         """Compute and graphics processes on it, each once."""
 
     def read(self, device: Device) -> Reading:
-        """Power, clocks, temperature and memory."""
+        """Power, energy, clocks, temperature and memory.
+
+        Of a MIG instance only its memory, and the clocks that it shares with its card: what the
+        card draws is also other people's.
+        """
+
+    def traits(self, device: Device) -> Traits:
+        """Its limits and its compute capability."""

@@ -1,21 +1,36 @@
 """Planted GPUs: several cards, other people's processes, slow release, faults, MIG.  Stdlib only.
 
-``SPECGAUGE_FAKE_NVML`` holds the JSON of ``FakeNvml.from_json`` (or the path of such a file), for
-the tests of whole commands and for looking at the dashboards on a machine without a GPU.
+``SPECGAUGE_FAKE_NVML`` holds the JSON of ``FakeNvml.from_json`` (or the path of such a file, read
+again whenever it changes), for the tests of whole commands and for looking at the dashboards on a
+machine without a GPU.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from specgauge.gpu.device import Device, GpuProcess, Memory, NvmlFault, NvmlUnavailable, Reading
+from specgauge.gpu.device import (
+    Device,
+    GpuProcess,
+    Memory,
+    NvmlFault,
+    NvmlUnavailable,
+    Reading,
+    Traits,
+)
+from specgauge.gpu.fake_series import SWING, Series, integral, value_at
+from specgauge.serve.tree import START_MARK
 
 _GIB = 2**30
+_SCAN_S = 0.3
+"""The planted cards look this seldom at which servers live."""
 
 
 @dataclass
@@ -32,7 +47,7 @@ class FakeProcess:
 
 @dataclass
 class FakeGpu:
-    """One planted card."""
+    """One planted card.  A ``Series`` is a number, steps in time, or None: the card cannot tell."""
 
     uuid: str
     pci_bus_id: str
@@ -49,7 +64,22 @@ class FakeGpu:
     """Every question about this card fails with this text."""
     processes_fault: str | None = None
     """Only the question who is on it fails (as without permission)."""
-    throttle_reasons: int = 0
+    throttle_reasons: Series = 0
+    power_w: Series = SWING
+    sm_clock_mhz: Series = 1980
+    memory_clock_mhz: Series = 2619
+    temperature_c: Series = 50
+    utilisation: Series = 0.9
+    energy: bool = True
+    """It has an energy counter (the integral of its power)."""
+    serves: str | None = None
+    """On this card is every server of specgauge whose CUDA_VISIBLE_DEVICES names this UUID; None:
+    the card's own.  Another's: the server is on the wrong card."""
+    server_memory: int = 10 * _GIB
+    server_release_s: float = 0.0
+    """A server's memory stays used this long after it ended."""
+    hide_pids: int = 0
+    """Added to every PID: numbers that this system does not know, as inside a container."""
 
 
 class FakeNvml:
@@ -65,6 +95,14 @@ class FakeNvml:
         self._driver = driver
         self._clock = clock
         self._began: float | None = None
+        self._file: Path | None = None
+        self._stamp: tuple[int, int] | None = None
+        self._lost: str | None = None
+        self._scanned: tuple[float, dict[int, str]] | None = None
+        self._counters: dict[str, tuple[float, float]] = {}
+        """UUID → when its energy was last asked for, and what it was."""
+        self._served: dict[str, dict[int, float | None]] = {}
+        """UUID → servers seen on it → when each was first missed."""
 
     @classmethod
     def from_json(cls, text: str) -> FakeNvml:
@@ -74,19 +112,19 @@ class FakeNvml:
         Raises:
             NvmlUnavailable: as planted.
         """
+        made = cls([])
         if not text.lstrip().startswith("{"):
-            text = Path(text).read_text(encoding="utf-8")
-        value: dict[str, Any] = json.loads(text)
-        if "unavailable" in value:
-            raise NvmlUnavailable(str(value["unavailable"]))
-        gpus = []
-        for item in value["gpus"]:
-            processes = [FakeProcess(**process) for process in item.pop("processes", [])]
-            gpus.append(FakeGpu(**item, processes=processes))
-        return cls(gpus)
+            made._file = Path(text)
+            made._stamp = _stamp(made._file)
+            text = made._file.read_text(encoding="utf-8")
+        made._plant(json.loads(text))
+        if made._lost is not None:
+            raise NvmlUnavailable(made._lost)
+        return made
 
     def devices(self) -> list[Device]:
         """See ``device.Nvml``."""
+        self._refresh()
         return [
             Device(n, gpu.uuid, gpu.pci_bus_id.lower(), gpu.name, gpu.mig, tuple(gpu.mig_uuids))
             for n, gpu in enumerate(g for g in self._gpus if not g.instance)
@@ -104,6 +142,10 @@ class FakeNvml:
             gone = process.ends_s is not None and now >= process.ends_s + process.release_s
             if process.appears_s <= now and not gone:
                 used += process.memory or 0
+        self._servers(gpu)
+        for missed in self._served.get(gpu.uuid, {}).values():
+            if missed is None or self._clock() < missed + gpu.server_release_s:
+                used += gpu.server_memory
         return Memory(gpu.total, used)
 
     def processes(self, device: Device) -> list[GpuProcess]:
@@ -111,27 +153,62 @@ class FakeNvml:
         gpu, now = self._gpu(device), self._now()
         if gpu.processes_fault is not None:
             raise NvmlFault(gpu.processes_fault)
-        return [
-            GpuProcess(process.pid, process.memory)
+        found = [
+            (process.pid, process.memory)
             for process in gpu.processes
             if process.appears_s <= now and (process.ends_s is None or now < process.ends_s)
         ]
+        found += [(pid, gpu.server_memory) for pid in self._servers(gpu)]
+        return [GpuProcess(pid + gpu.hide_pids, memory) for pid, memory in found]
 
     def read(self, device: Device) -> Reading:
-        """See ``device.Nvml``: a card at 300 W that swings a little, so that graphs move."""
-        gpu = self._gpu(device)
-        swing = self._now() % 10
+        """See ``device.Nvml``."""
+        gpu, t = self._gpu(device), self._now()
+        clock, memory_clock = value_at(gpu.sm_clock_mhz, t), value_at(gpu.memory_clock_mhz, t)
+        temperature, reasons = value_at(gpu.temperature_c, t), value_at(gpu.throttle_reasons, t)
         return Reading(
-            power_w=300.0 + swing,
-            sm_clock_mhz=1980 - int(swing),
-            memory_clock_mhz=2619,
-            temperature_c=50 + int(swing / 5),
-            utilisation=0.9,
-            throttle_reasons=gpu.throttle_reasons,
+            power_w=value_at(gpu.power_w, t),
+            energy_j=self._energy(gpu, t),
+            sm_clock_mhz=None if clock is None else int(clock),
+            memory_clock_mhz=None if memory_clock is None else int(memory_clock),
+            temperature_c=None if temperature is None else int(temperature),
+            utilisation=value_at(gpu.utilisation, t),
+            throttle_reasons=None if reasons is None else int(reasons),
             memory=self.memory(device),
         )
 
+    def traits(self, device: Device) -> Traits:
+        """See ``device.Nvml``."""
+        self._gpu(device)
+        return Traits("9.0", 700.0, 1980, 2619)
+
+    def _energy(self, gpu: FakeGpu, t: float) -> float | None:
+        """Its counter: what was added since the last look, so that it never falls."""
+        since, joules = self._counters.get(gpu.uuid, (t, 1000.0))
+        end, begin = integral(gpu.power_w, t), integral(gpu.power_w, since)
+        if not gpu.energy or end is None or begin is None:
+            return None
+        self._counters[gpu.uuid] = (t, joules + end - begin)
+        return joules + end - begin
+
+    def _plant(self, value: dict[str, Any]) -> None:
+        self._lost = str(value["unavailable"]) if "unavailable" in value else None
+        self._gpus = []
+        for item in value.get("gpus", []):
+            processes = [FakeProcess(**process) for process in item.pop("processes", [])]
+            self._gpus.append(FakeGpu(**item, processes=processes))
+
+    def _refresh(self) -> None:
+        """Read the file again if it changed.  Raises NvmlFault: it says that NVML is gone."""
+        if self._file is not None and (stamp := _stamp(self._file)) != self._stamp:
+            with contextlib.suppress(OSError, ValueError):  # being written just now
+                self._plant(json.loads(self._file.read_text(encoding="utf-8")))
+                self._stamp = stamp
+        if self._lost is not None:
+            raise NvmlFault(self._lost)
+
     def _gpu(self, device: Device) -> FakeGpu:
+        self._refresh()
         for gpu in self._gpus:
             if gpu.uuid == device.uuid:
                 if gpu.fault is not None:
@@ -143,3 +220,39 @@ class FakeNvml:
         now = self._clock()
         self._began = now if self._began is None else self._began
         return now - self._began
+
+    def _servers(self, gpu: FakeGpu) -> list[int]:
+        """Living servers on it; keeps book of those that have gone."""
+        now = self._clock()
+        if self._scanned is None or not 0 <= now - self._scanned[0] < _SCAN_S:
+            self._scanned = (now, _pinned())
+        wanted = gpu.serves or gpu.uuid
+        alive = [pid for pid, uuid in self._scanned[1].items() if uuid == wanted]
+        seen = self._served.setdefault(gpu.uuid, {})
+        seen.update(dict.fromkeys(alive))
+        for pid, missed in seen.items():
+            if pid not in alive and missed is None:
+                seen[pid] = now
+        return alive
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    with contextlib.suppress(OSError):
+        seen = path.stat()
+        return seen.st_mtime_ns, seen.st_size
+    return None
+
+
+def _pinned() -> dict[int, str]:
+    """PID → CUDA_VISIBLE_DEVICES of every server of specgauge that lives now."""
+    found = {}
+    mark, pin = f"{START_MARK}=".encode(), b"CUDA_VISIBLE_DEVICES="
+    for entry in os.listdir("/proc") if os.path.isdir("/proc") else []:
+        if not entry.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
+            pinned = next((w.removeprefix(pin) for w in words if w.startswith(pin)), None)
+            if pinned and any(word.startswith(mark) for word in words):
+                found[int(entry)] = pinned.decode()
+    return found

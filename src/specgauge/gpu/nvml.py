@@ -15,6 +15,7 @@ from specgauge.gpu.device import (
     NvmlFault,
     NvmlUnavailable,
     Reading,
+    Traits,
 )
 
 FAKE = "SPECGAUGE_FAKE_NVML"
@@ -70,11 +71,14 @@ class RealNvml:
         """See ``device.Nvml``."""
         handle = self._handle(device)
         found: dict[int, GpuProcess] = {}
-        for question in (
-            self._nvml.nvmlDeviceGetComputeRunningProcesses,
-            self._nvml.nvmlDeviceGetGraphicsRunningProcesses,
-        ):
-            for item in self._ask(question, handle):
+        lists = [
+            self._ask(self._nvml.nvmlDeviceGetComputeRunningProcesses, handle),
+            self._ask(self._nvml.nvmlDeviceGetGraphicsRunningProcesses, handle),
+            # Those that share the card through the Multi-Process Service are in neither.
+            self._maybe(self._nvml.nvmlDeviceGetMPSComputeRunningProcesses, handle) or [],
+        ]
+        for items in lists:
+            for item in items:
                 used = item.usedGpuMemory
                 found.setdefault(
                     item.pid, GpuProcess(item.pid, None if used is None else int(used))
@@ -84,24 +88,59 @@ class RealNvml:
     def read(self, device: Device) -> Reading:
         """See ``device.Nvml``."""
         nvml, handle = self._nvml, self._handle(device)
-
-        def maybe(question: Callable[..., Any], *rest: Any) -> Any:
-            with contextlib.suppress(NvmlFault):
-                return self._ask(question, handle, *rest)
-            return None
-
-        power = maybe(nvml.nvmlDeviceGetPowerUsage)
-        rates = maybe(nvml.nvmlDeviceGetUtilizationRates)
-        memory = maybe(nvml.nvmlDeviceGetMemoryInfo)
+        card = self._card(device, handle)
+        whole = not device.is_instance
+        power = self._maybe(nvml.nvmlDeviceGetPowerUsage, card) if whole else None
+        energy = self._maybe(nvml.nvmlDeviceGetTotalEnergyConsumption, card) if whole else None
+        rates = self._maybe(nvml.nvmlDeviceGetUtilizationRates, card) if whole else None
+        memory = self._maybe(nvml.nvmlDeviceGetMemoryInfo, handle)
         return Reading(
-            power_w=None if power is None else power / 1000,
-            sm_clock_mhz=maybe(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
-            memory_clock_mhz=maybe(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_MEM),
-            temperature_c=maybe(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
-            utilisation=None if rates is None else rates.gpu / 100,
-            throttle_reasons=maybe(nvml.nvmlDeviceGetCurrentClocksThrottleReasons),
+            power_w=None if power is None else power / 1000,  # NVML: milliwatts
+            energy_j=None if energy is None else energy / 1000,  # NVML: millijoules
+            sm_clock_mhz=self._maybe(nvml.nvmlDeviceGetClockInfo, card, nvml.NVML_CLOCK_SM),
+            memory_clock_mhz=self._maybe(nvml.nvmlDeviceGetClockInfo, card, nvml.NVML_CLOCK_MEM),
+            temperature_c=self._maybe(
+                nvml.nvmlDeviceGetTemperature, card, nvml.NVML_TEMPERATURE_GPU
+            ),
+            utilisation=None if rates is None else rates.gpu / 100,  # NVML: percent
+            throttle_reasons=self._throttle_reasons(card),
             memory=None if memory is None else Memory(int(memory.total), int(memory.used)),
         )
+
+    def traits(self, device: Device) -> Traits:
+        """See ``device.Nvml``."""
+        nvml = self._nvml
+        card = self._card(device, self._handle(device))
+        capability = self._maybe(nvml.nvmlDeviceGetCudaComputeCapability, card)
+        limit = self._maybe(nvml.nvmlDeviceGetEnforcedPowerLimit, card)
+        return Traits(
+            compute_capability=None if capability is None else "{}.{}".format(*capability),
+            power_limit_w=None if limit is None else limit / 1000,  # NVML: milliwatts
+            max_sm_clock_mhz=self._maybe(nvml.nvmlDeviceGetMaxClockInfo, card, nvml.NVML_CLOCK_SM),
+            max_memory_clock_mhz=self._maybe(
+                nvml.nvmlDeviceGetMaxClockInfo, card, nvml.NVML_CLOCK_MEM
+            ),
+        )
+
+    def _throttle_reasons(self, card: Any) -> int | None:
+        """Its newer name first: the old one is announced to go with CUDA 14."""
+        for name in ("Event", "Throttle"):
+            question = getattr(self._nvml, f"nvmlDeviceGetCurrentClocks{name}Reasons", None)
+            if question is not None and (found := self._maybe(question, card)) is not None:
+                return int(found)
+        return None
+
+    def _card(self, device: Device, handle: Any) -> Any:
+        """The handle of the whole card: an instance's answers neither clocks nor temperature."""
+        if not device.is_instance:
+            return handle
+        return self._ask(self._nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle, handle)
+
+    def _maybe(self, question: Callable[..., Any], *words: Any) -> Any:
+        """None where the card cannot say."""
+        with contextlib.suppress(NvmlFault):
+            return self._ask(question, *words)
+        return None
 
     def _device(self, index: int) -> Device:
         nvml = self._nvml
@@ -129,7 +168,7 @@ class RealNvml:
     def _ask(self, question: Callable[..., Any], *words: Any) -> Any:
         try:
             return question(*words)
-        except self._nvml.NVMLError as error:
+        except (self._nvml.NVMLError, self._nvml.NVMLLibraryMismatchError) as error:
             raise NvmlFault(str(error)) from None
 
 
