@@ -141,6 +141,8 @@ class StartRecord:
     """Repeats of frozen cells, under the frozen cell's load and repeat."""
     margins: Margins | None = None
     """How sure the model was where outputs left the baseline's."""
+    telemetry: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """Columns of ``record.schema.TELEMETRY``; empty where nothing watched a GPU."""
 
     def confirmation_of(self, cell: CellRecord) -> CellRecord | None:
         """The repeat that was to confirm the freezes of ``cell``."""

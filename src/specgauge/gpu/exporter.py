@@ -58,6 +58,7 @@ class GpuCollector(Collector):
         memory = reading.memory
         values = {
             "power": reading.power_w,
+            "energy": reading.energy_j,
             "sm_clock": None if reading.sm_clock_mhz is None else reading.sm_clock_mhz * 1e6,
             "memory_clock": (
                 None if reading.memory_clock_mhz is None else reading.memory_clock_mhz * 1e6
@@ -94,6 +95,9 @@ def _families() -> dict[str, GaugeMetricFamily]:
     return {
         "up": gauge("up", "1 if NVML answers about this card"),
         "power": gauge("power_watts", "Power drawn"),
+        "energy": gauge(
+            "energy_joules", "The card's own energy counter, since its driver was loaded"
+        ),
         "sm_clock": gauge("sm_clock_hertz", "Clock of the multiprocessors"),
         "memory_clock": gauge("memory_clock_hertz", "Clock of the memory"),
         "temperature": gauge("temperature_celsius", "Temperature of the chip"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 from specgauge.errors import EnvironmentFault, UsageError
@@ -63,6 +64,24 @@ def find_mig(nvml: Nvml, uuid: str) -> Device:
         if uuid in device.mig_uuids:
             return device
     raise UsageError(f"no MIG instance {uuid}. Present are:\n{table(present)}")
+
+
+def by_uuid(nvml: Nvml, uuid: str) -> Device:
+    """The card or MIG instance ``uuid``; an instance's ``Device`` carries its own UUID.
+
+    A MIG instance has memory and processes of its own; the card's are also other people's.
+
+    Raises:
+        UsageError: no such one (with the table of those present).
+        EnvironmentFault: NVML does not answer.
+    """
+    if uuid.startswith("MIG-"):
+        return dataclasses.replace(find_mig(nvml, uuid), uuid=uuid)
+    present = devices(nvml)
+    for device in present:
+        if device.uuid == uuid:
+            return device
+    raise UsageError(f"no GPU {uuid}. Present are:\n{table(present)}")
 
 
 def devices(nvml: Nvml) -> list[Device]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from specgauge.gpu.device import Device, Memory, Nvml, NvmlFault
+from specgauge.serve.redact import strike_out_argv
 
 FREE_AT_MOST = 2**30
 """A card counts as free below this many used bytes: the driver's own share is some hundred MiB
@@ -130,6 +131,6 @@ def _who(pid: int) -> tuple[str | None, str | None]:
             import pwd
 
             user = pwd.getpwuid(uid).pw_name
-        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-        command = raw.replace(b"\0", b" ").decode(errors="replace").strip()
+        raw = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+        command = " ".join(strike_out_argv(raw.split("\0"))).strip()
     return user, command or None

@@ -33,6 +33,26 @@ class CacheState(Document):
     newest: float | None = None
 
 
+class GpuUse(Document):
+    """What one start did on its GPU, as the driver told it (process way)."""
+
+    uuid: str
+    pci_bus_id: str
+    memory_before: int
+    """Bytes used on the card before the server was started."""
+    memory_ready: int | None = None
+    """When it was ready; null if it never was."""
+    pids_visible: bool | None = None
+    """Whether the driver's process numbers are those of this system.  False (a container): that the
+    server is on this card was seen by its memory alone."""
+    memory_after: int | None = None
+    """At the last look after the server's end."""
+    release_s: float | None = None
+    """From the end of the server until its memory was back; null if it was not in time."""
+    kept_by: list[str] = []
+    """Whose processes were on the card then, in words."""
+
+
 class Launch(Document):
     """``launch.json``: one server process, as the process runner saw it."""
 
@@ -58,6 +78,8 @@ class Launch(Document):
     """Processes of its tree that had to be killed after the main one had ended."""
     log_error: str | None = None
     """Lines are missing from server.log: it could not be written."""
+    gpu: GpuUse | None = None
+    """Null without a GPU, and in the Compose way."""
     cache_before: list[CacheState] = []
     cache_after: list[CacheState] = []
 

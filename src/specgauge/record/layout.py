@@ -59,7 +59,7 @@ class StartPaths:
 
     @property
     def launch(self) -> Path:
-        """``launch.json``: written by the process runner alone."""
+        """``launch.json``: written by the process runner; on a GPU completed after its end."""
         return self.folder / "launch.json"
 
     @property
@@ -76,6 +76,11 @@ class StartPaths:
     def metrics(self) -> Path:
         """Scrapes of ``/metrics`` (schema.METRICS)."""
         return self.folder / "metrics.parquet"
+
+    @property
+    def telemetry(self) -> Path:
+        """What the GPU told of itself (schema.TELEMETRY); only of a start on a GPU."""
+        return self.folder / "telemetry.parquet"
 
     @property
     def margins(self) -> Path:

@@ -45,6 +45,9 @@ class Manifest(Document):
     vllm: dict[str, Any] = {}
     """``version`` as the first server said, ``packages`` of its environment where known."""
     machine: dict[str, Any] = {}
+    gpu: dict[str, Any] | None = None
+    """The GPU that the servers were given: ``name``, ``uuid``, ``pci_bus_id``, ``driver``, memory,
+    clocks, power limit (gpu/facts.py); null for a run without one."""
     git: dict[str, Any] = {}
     specgauge_version: str = ""
     later_commands: list[dict[str, Any]] = []

@@ -35,7 +35,7 @@ from specgauge.record.layout import (
     StartPaths,
     is_measured,
 )
-from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, RESULTS_SCHEMA
+from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, RESULTS_SCHEMA, TELEMETRY
 
 D = TypeVar("D", bound=Document)
 
@@ -145,6 +145,7 @@ def _start(variant: str, k: int, paths: StartPaths) -> StartRecord:
         outcome=_document(Outcome, paths.outcome),
         log=read_log(paths.server_log, launch.clock_offset if launch else 0.0),
         metrics=_frame(paths.metrics, METRICS),
+        telemetry=_frame(paths.telemetry, TELEMETRY),
         cells=tuple(c for c in cells if is_measured(c.load)),
         warmup=tuple(c for c in cells if c.load == WARMUP),
         first_call=next((c for c in cells if c.load == FIRST_CALL), None),

@@ -82,6 +82,31 @@ CPU_THROTTLED = "specgauge_cpu_throttled_seconds_total"
 (labels ``pid``, ``process``) ran, or was ready and waited for a CPU; that its cgroup was held back.
 In the Compose way the server's container takes them."""
 
+TELEMETRY = pa.schema(
+    [
+        ("t", pa.float64()),  # when the GPU had answered
+        ("power_w", pa.float64()),  # drawn by the whole card; since Ampere the last second's mean
+        ("energy_j", pa.float64()),  # the card's own counter; only differences mean something
+        ("sm_clock_mhz", pa.int32()),
+        ("memory_clock_mhz", pa.int32()),
+        ("temperature_c", pa.int32()),
+        ("utilisation", pa.float64()),  # share of the card's last period in which a kernel ran
+        ("throttle_reasons", pa.int64()),  # NVML's bit mask (gpu/throttle.py)
+        ("memory_used", pa.int64()),  # bytes, whoever uses them
+        ("ours", pa.int32()),  # processes of this server on the card
+        ("other", pa.int32()),  # processes of anybody and anything else
+        ("unknown", pa.int32()),  # processes whose owner cannot be told from here
+        ("others", pa.string()),  # the other and unknown ones in words
+    ]
+)
+"""A row a sample on a grid of ``TELEMETRY_HZ``; what the card does not tell is null.  The tenants
+are looked at in the first row of each second and null in the others; null there as well: the
+driver did not say who is on the card."""
+
+TELEMETRY_HZ = 5.0
+TENANTS_EVERY = 5
+"""Samples from one look at the tenants to the next: 1 Hz."""
+
 PROMPTS = pa.schema(
     [
         ("prompt_id", pa.string()),
