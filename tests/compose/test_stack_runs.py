@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -228,7 +229,8 @@ def test_secrets_are_nowhere(stack: Stack, tmp_path: Path) -> None:
     (settings / "config.json").write_text(
         json.dumps({"proxies": {"default": {"httpProxy": proxy, "httpsProxy": proxy}}})
     )
-    plugins = Path.home() / ".docker" / "cli-plugins"
+    usual = os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker"
+    plugins = Path(usual) / "cli-plugins"
     if plugins.is_dir():
         (settings / "cli-plugins").symlink_to(plugins)
     secret = {"HF_TOKEN": token, "HF_TOKEN_FILE": str(tmp_path / "token")}
