@@ -55,7 +55,7 @@ def _start(folder: Path, variant: str) -> StartRecord:
         text = (folder / f"{file}.after.prom").read_text()
         if not scrapes:
             scrapes.append(_scrape(t0 - 0.12, re.sub(r" \S+$", " 0.0", text, flags=re.MULTILINE)))
-        scrapes += [_scrape(end + 0.12, text)]
+        scrapes += [_scrape(end + 0.2, text)]
         clock = ClockOffset(begin=BASE, end=BASE)
         document = CellDocument(
             variant=variant, start=0, load=load, repeat=repeat, concurrency=concurrency,

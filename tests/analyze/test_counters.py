@@ -24,7 +24,15 @@ SCRAPES = [(t / 5, SCRAPE_SERIES, "{}", 0.004) for t in range(101)]
 
 def test_window_reaches_out_to_the_scrapes_on_either_side() -> None:
     counters = Counters(frame(SCRAPES))
-    assert counters.window(3.05, 7.35) == Window(3.0, 7.4, True)
+    assert counters.window(3.05, 7.3) == Window(3.0, 7.4, True)
+
+
+@pytest.mark.parametrize(("took", "closing"), [(0.004, 7.4), (0.11, 7.6), (0.2, 7.6)])
+def test_a_scrape_that_was_under_way_at_the_end_does_not_close_the_window(
+    took: float, closing: float
+) -> None:
+    slow = [(t, name, labels, took if t == 7.4 else s) for t, name, labels, s in SCRAPES]
+    assert Counters(frame(slow)).window(3.05, 7.3) == Window(3.0, closing, True)
 
 
 def test_window_of_a_server_that_died_ends_with_its_last_scrape() -> None:

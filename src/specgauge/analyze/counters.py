@@ -15,6 +15,10 @@ from specgauge.record.schema import SCRAPE_SERIES
 
 Floats = npt.NDArray[np.float64]
 
+COUNTED_WITHIN_S = 0.05
+"""vLLM sends a step's tokens and then counts them, in one turn of its event loop; a busy machine
+stretches that turn.  A scrape asked for sooner than this after the last chunk may lack it."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -23,7 +27,7 @@ class Window:
     t0: float
     """The last scrape at or before the cell's begin."""
     t1: float
-    """The first scrape at or after the cell's end."""
+    """The arrival of the first scrape that was asked for after the cell's end."""
     closed: bool
     """False: no scrape came after the cell's end (the server died); t1 is the last there was."""
 
@@ -38,17 +42,19 @@ class Counters:
     def __init__(self, frame: pd.DataFrame) -> None:
         self._series: dict[str, list[tuple[dict[str, str], Floats, Floats]]] = {}
         scrapes: Floats = np.empty(0)
+        asked: Floats = np.empty(0)
         for (name, labels), rows in frame.groupby(["name", "labels"], sort=True):
             ordered = rows.sort_values("t", kind="stable")
             t = ordered["t"].to_numpy(dtype=np.float64)
-            if name == SCRAPE_SERIES:
-                scrapes = np.union1d(scrapes, t)
-                continue
             value = ordered["value"].to_numpy(dtype=np.float64)
+            if name == SCRAPE_SERIES:
+                scrapes, asked = t, t - value
+                continue
             self._series.setdefault(str(name), []).append(
                 (json.loads(str(labels) or "{}"), t, value)
             )
         self._scrapes = scrapes
+        self._asked = asked
 
     @cached_property
     def scrapes(self) -> Floats:
@@ -58,10 +64,15 @@ class Counters:
         times = [t for group in self._series.values() for _, t, _ in group]
         return np.unique(np.concatenate(times)) if times else np.empty(0)
 
+    @property
+    def asked(self) -> Floats:
+        """When each of ``scrapes`` was asked for: the server's numbers are of some time between."""
+        return self._asked if self._scrapes.size else self.scrapes
+
     def window(self, t_begin: float, t_end: float) -> Window | None:
         """The scrapes around a cell, or None where none came before it or none since."""
         before = self.scrapes[self.scrapes <= t_begin]
-        after = self.scrapes[self.scrapes >= t_end]
+        after = self.scrapes[self.asked >= t_end + COUNTED_WITHIN_S]
         if not before.size:
             return None
         t1 = float(after[0]) if after.size else float(self.scrapes[-1])
