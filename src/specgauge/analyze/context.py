@@ -31,6 +31,7 @@ from specgauge.analyze.records import (
     StartRecord,
     VariantSetup,
 )
+from specgauge.analyze.telemetry import Telemetry
 
 JIT_LATE_S = 0.1
 """A line is stamped when it arrives: up to this long after the step's chunk."""
@@ -49,6 +50,11 @@ class StartContext:
         """vLLM's, as the server told it, else as its log did."""
         outcome = self.record.outcome
         return (outcome.vllm_version if outcome else None) or self.traits.vllm_version
+
+    @cached_property
+    def telemetry(self) -> Telemetry:
+        """What its GPU told."""
+        return Telemetry(self.record.telemetry)
 
     @cached_property
     def jit_lines(self) -> list[JitLine]:
@@ -141,6 +147,11 @@ class CellContext:
             server = steps.server_steps(self.start.counters, window)
         drafts = self.drafting.drafts if self.drafting else None
         return steps.merged(self.chunks, self.variant.k, drafts, server)
+
+    @property
+    def on_gpu(self) -> bool:
+        """The run's servers were given a GPU."""
+        return bool(self.setup.facts.get("gpu"))
 
     def since_begin(self, t: float | None) -> float | None:
         """``t`` as seconds after the cell's first send."""

@@ -100,6 +100,26 @@ class GoodputFigures(Part):
     per_s: float | None
 
 
+class GpuFigures(Part):
+    """What the GPU told while the cell ran, from the first send to the last chunk."""
+
+    energy_j: float | None
+    """Of the whole card, its idle draw included."""
+    energy_from: str | None
+    """``energy counter`` or ``integral of power``."""
+    power_w: float | None
+    """Energy / duration."""
+    sm_clock_mhz: float | None
+    """Mean over the samples."""
+    temperature_c: float | None
+    """Highest."""
+    utilisation: float | None
+    memory_used: float | None
+    """Bytes, highest, whoever used them."""
+    throttle: dict[str, float] = {}
+    """Why the clocks were not at their highest, in words → share of the samples."""
+
+
 class Observed(Part):
     """A cell's figures as measured, nothing taken off."""
 
@@ -144,6 +164,9 @@ class Observed(Part):
     uncached_prompt_tokens: float | None = None
     """Prompt tokens that the server had to read, by its counters."""
     joules_per_token: float | None
+    """Energy of the card over the cell / output tokens."""
+    gpu: GpuFigures | None = None
+    """None without telemetry."""
 
 
 class Derived(Part):

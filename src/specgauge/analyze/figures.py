@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from specgauge.analyze import acceptance, latency, steps, throughput
+from specgauge.analyze import acceptance, gpu_figures, latency, steps, throughput
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import (
     CrossCheckFigures,
@@ -34,6 +34,7 @@ def observe(cell: CellContext) -> Observed:
     seconds = span.seconds if span else None
     slo = cell.setup.slo
     drafts = drafted if drafted and drafted.drafts else None
+    gpu = gpu_figures.observe(cell)
     return Observed(
         requests=load.requests,
         failed=max(load.requests - ok, 0),
@@ -67,7 +68,8 @@ def observe(cell: CellContext) -> Observed:
         prefix_cache_hit_rate=cell.hit_rate,
         uncached_prompt_tokens=cell.uncached_tokens,
         step_check=_step_check(cell),
-        joules_per_token=None,
+        joules_per_token=gpu_figures.joules_per_token(gpu, int(requests["output_tokens"].sum())),
+        gpu=gpu,
     )
 
 

@@ -40,7 +40,7 @@ from specgauge.analyze.records import (
     RunSetup,
     StartRecord,
 )
-from specgauge.analyze.validity import cache_warm, drift
+from specgauge.analyze.validity import cache_warm, drift, throttled
 from specgauge.errors import ExitCode
 
 __all__ = ["Summary", "exit_code", "summarise"]
@@ -75,7 +75,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
                 records[speedup.key(cell)] = record
             latencies[speedup.key(cell)] = context.latencies
             contexts[speedup.key(cell)] = context
-    cells = _with_warm_repeats(cells)
+    cells = _with_clocks(_with_warm_repeats(cells))
     evidence = speedup.Evidence(
         fingerprints=prints,
         launches={(s.variant, s.start): s.launch for s in run.starts},
@@ -233,6 +233,17 @@ def _with_warm_repeats(cells: list[Cell]) -> list[Cell]:
     return found
 
 
+def _with_clocks(cells: list[Cell]) -> list[Cell]:
+    """Cells of a variant whose starts ran at other clocks are suspect."""
+    differing = throttled.between_starts(cells, PARTIAL)
+    found = list(cells)
+    for at, reason in differing.items():
+        reasons = [*cells[at].reasons, reason]
+        update = {"reasons": reasons, "verdict": validity.verdict(reasons)}
+        found[at] = cells[at].model_copy(update=update)
+    return found
+
+
 def _loads(setup: RunSetup, cells: list[Cell]) -> list[LoadFacts]:
     """Planned loads, then those that only the cells know."""
     found = {
@@ -312,5 +323,5 @@ def _start(start: StartContext) -> Start:
 
 
 def _environment(facts: Mapping[str, object]) -> dict[str, object]:
-    kept = ("machine", "vllm", "git", "workload", "runtime", "created_at", "fingerprint")
+    kept = ("machine", "gpu", "vllm", "git", "workload", "runtime", "created_at", "fingerprint")
     return {key: facts[key] for key in kept if facts.get(key) is not None}

@@ -1,4 +1,4 @@
-"""Who else saw a freeze: the server's counters and histograms, its log, its compile cache.
+"""Who else saw a freeze: the server's counters and histograms, its log, compile cache, and the GPU.
 
 The client's chunks say when a silence began and ended.  Each witness sees the same span with a
 resolution of its own and agrees if it differs by no more than that.  None where it was not asked
@@ -16,6 +16,8 @@ import numpy.typing as npt
 from specgauge.analyze.counters import Counters, Window
 from specgauge.analyze.freezes import Freeze
 from specgauge.analyze.log.lines import EngineLine
+from specgauge.analyze.telemetry import Floats, Telemetry
+from specgauge.analyze.throughput import Span
 
 GENERATED = "vllm:generation_tokens_total"
 PREFILL = "vllm:request_prefill_time_seconds"
@@ -30,6 +32,12 @@ span may belong to either side."""
 LOG_SPAN_S = 12.0
 """A longer distance between two lines is not the span that the rate was taken over: idle servers
 fall silent."""
+
+GPU_QUIET_S = 1.0
+"""Before a cell's first send, in which the card is idle: the load generator is still starting."""
+GPU_CONTRAST = 1.25
+"""Power at work / power at rest from which a pause shows: the counter's steps and the card's own
+swing are below a tenth."""
 
 
 @dataclass(frozen=True)
@@ -140,3 +148,46 @@ def cache_file(newest: float | None, freeze: Freeze) -> Witness | None:
     return Witness(
         "compile cache", f"a file written {newest - silence.t0:.2f} s into it", agrees=True
     )
+
+
+def gpu_power(telemetry: Telemetry, begin: float, span: Span, freeze: Freeze) -> Witness | None:
+    """The card drew as little as at rest while the engine stood still (compiling, the card waits).
+
+    At rest: the median from the cell's ``begin`` to its first send; at work: over the cell outside
+    the freeze.  Below the middle of the two the card rests.  Power is known between samples (two
+    sample distances; a second more without an energy counter).  None where it cannot tell.
+    """
+    silence = freeze.silence
+    starts, ends, watts, lag = telemetry.drawn(begin, span.t1 + 1.0)
+    if starts.size < 3:
+        return None
+    resolution = 2 * float(np.median(ends - starts)) + lag
+    outside = (ends <= silence.t0) | (starts >= silence.t1 + lag)
+    at_rest = watts[ends <= span.t0]
+    at_work = watts[outside & (starts >= span.t0) & (ends <= span.t1)]
+    watched = float((ends[ends <= span.t0] - starts[ends <= span.t0]).sum())
+    if watched < GPU_QUIET_S or not at_work.size or silence.seconds <= resolution:
+        return None
+    rest, work = float(np.median(at_rest)), float(np.median(at_work))
+    if work < GPU_CONTRAST * rest:
+        return None
+    low = watts < (rest + work) / 2
+    edges = (silence.t0 - resolution, silence.t1 + resolution)
+    rested = _longest_run(starts, ends, low, edges)
+    return Witness(
+        "GPU's power",
+        f"at rest ({rest:.0f} W, at work {work:.0f} W) for {rested:.2f} s (to {resolution:.2f} s)",
+        freeze.seconds - resolution <= rested <= silence.seconds + resolution,
+    )
+
+
+def _longest_run(
+    starts: Floats, ends: Floats, low: npt.NDArray[np.bool_], edges: tuple[float, float]
+) -> float:
+    """Longest time without a break in which ``low`` holds, the part of it between ``edges``."""
+    longest, since = 0.0, None
+    for begin, end, is_low in zip(starts, ends, low, strict=True):
+        since = (begin if since is None else since) if is_low else None
+        if since is not None:
+            longest = max(longest, min(end, edges[1]) - max(since, edges[0]))
+    return float(longest)

@@ -100,15 +100,18 @@ _ALL = (
     ),
     Explanation(
         "CO_TENANT", "invalid; unknown where ownership cannot be told",
-        "Somebody else's process on the same GPU during the cell.",
+        "Somebody else's process on the same GPU during the cell, looked for once a second. "
+        "Unknown: no telemetry, a driver that does not say, or process numbers of another "
+        "namespace (a container). A run without a GPU does not show it.",
         "It shares the memory bandwidth that decoding lives on.",
-        "Another GPU, or another time.",
+        "Another GPU, or another time: --wait-gpu MINUTES waits until the card is idle.",
     ),
     Explanation(
         "THROTTLED", "suspect; a steady power cap is info",
-        "Thermal or hardware slowdown, or clocks that differ by more than 3 % between starts of "
-        "one variant.",
-        "Part of a speed-up or loss is then clocks.",
+        "Thermal or hardware slowdown in 1 % of the samples (5 Hz), or mean SM clocks that differ "
+        "by more than 3 % between starts of one variant at one load.",
+        "Part of a speed-up or loss is then clocks: at concurrency 64 a 32B model ran into an "
+        "H200's 700 W with EAGLE3 (1503 MHz) and not without (1979 MHz).",
         "Cool the card, lock its clocks below the cap, or read the clocks beside the row.",
     ),
     Explanation(

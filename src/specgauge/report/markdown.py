@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specgauge.analyze.document import Summary
-from specgauge.report import tables, words
+from specgauge.report import energy, tables, words
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
@@ -62,6 +62,9 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         table = tables.per_load(summary, load)
         if table.rows:
             parts += [f"### {table.title}", table.markdown()]
+    drawn = energy.table(summary)
+    if drawn.rows:
+        parts += [f"### {drawn.title}", energy.TEXT, drawn.markdown()]
     checks = tables.checks(summary)
     if checks.rows:
         parts += ["### Cross-checks", CHECKS, checks.markdown()]

@@ -8,7 +8,7 @@ from specgauge.analyze.document import Cell, Comparison, LoadFacts, Summary
 from specgauge.analyze.records import DRIFT_ROLE
 from specgauge.analyze.stats import mean
 from specgauge.analyze.validity import worse
-from specgauge.report import numbers
+from specgauge.report import energy, numbers
 from specgauge.report.table import Column, Table, Value
 
 TEXT = {
@@ -69,6 +69,7 @@ def figures_of(cell: Cell) -> dict[str, float | None]:
         "ttft_scheduled_ms": scheduled.mean if scheduled else None,
         "e2e_scheduled_ms": e2e.mean if e2e else None,
         "goodput_s": seen.goodput.per_s if seen.goodput else None,
+        **energy.figures_of(cell),
     }
 
 
@@ -141,7 +142,7 @@ def _comparison_fields(
 def per_load(summary: Summary, load: LoadFacts) -> Table:
     """One load: a row a variant (mean over its counted starts), then what was left out."""
     is_open = load.rate is not None
-    figures = (*_FIGURES, *(_OPEN_FIGURES if is_open else ()))
+    figures = (*_FIGURES, *energy.columns(summary), *(_OPEN_FIGURES if is_open else ()))
     ratios = _ratio_columns(summary, is_open)
     columns = (_text("variant"), figures[0], *ratios, *figures[1:], _text("verdict"))
     rows: list[list[Value]] = []
@@ -236,6 +237,7 @@ def all_cells(summary: Summary) -> Table:
         Column("full_batch_tok_s", "full-batch tok/s", numbers.rate),
         *_FIGURES,
         *_OPEN_FIGURES,
+        *energy.columns(summary),
         Column("server_step_ms", "server's step ms", numbers.milliseconds),
         Column("excluded_because", "left out"),
         _text("verdict"),
@@ -247,7 +249,8 @@ def all_cells(summary: Summary) -> Table:
             [
                 cell.variant, cell.load, cell.start, cell.repeat, cell.round, cell.role,
                 seen.requests, seen.failed, seen.output_tokens, seen.duration_s, seen.total_tok_s,
-                seen.full_batch_tok_s, *(figures[c.key] for c in (*_FIGURES, *_OPEN_FIGURES)),
+                seen.full_batch_tok_s,
+                *(figures[c.key] for c in (*_FIGURES, *_OPEN_FIGURES, *energy.columns(summary))),
                 seen.step_ms.server_mean, cell.excluded_because, _worst([cell]),
             ]
         )  # fmt: skip
@@ -333,8 +336,10 @@ def comparisons(summary: Summary) -> Table:
 def every(summary: Summary) -> list[Table]:
     """All tables of a run."""
     loads = [per_load(summary, load) for load in summary.loads]
-    tables = [headline(summary), corrected(summary), *loads, all_cells(summary), checks(summary),
-              references(summary), comparisons(summary)]  # fmt: skip
+    tables = [
+        headline(summary), corrected(summary), *loads, energy.table(summary), all_cells(summary),
+        checks(summary), references(summary), comparisons(summary),
+    ]  # fmt: skip
     return [table for table in tables if table.rows]
 
 

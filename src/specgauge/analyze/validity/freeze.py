@@ -137,6 +137,10 @@ def _witnesses(cell: CellContext, freeze: Freeze) -> list[Witness]:
             freeze,
         )
     )
+    document = cell.cell.document
+    if document is not None and cell.span is not None and not cell.start.telemetry.empty:
+        begin = document.t_begin
+        found.append(witnesses.gpu_power(cell.start.telemetry, begin, cell.span, freeze))
     launch = cell.start.record.launch
     for state in launch.cache_after if launch else []:
         newest = None
