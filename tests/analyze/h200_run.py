@@ -55,12 +55,12 @@ def _start(folder: Path, variant: str) -> StartRecord:
         text = (folder / f"{file}.after.prom").read_text()
         if not scrapes:
             scrapes.append(_scrape(t0 - 0.12, re.sub(r" \S+$", " 0.0", text, flags=re.MULTILINE)))
-        scrapes += [_scrape(end + 0.2, text)]
+        scrapes += [_scrape(end + 0.08, text)]
         clock = ClockOffset(begin=BASE, end=BASE)
         document = CellDocument(
             variant=variant, start=0, load=load, repeat=repeat, concurrency=concurrency,
             state="complete", planned_requests=len(requests), t_begin=t0 - 0.1, t_go=t0,
-            t_end=end + 0.1, clock=clock, output_tokens=512, ignore_eos=True, temperature=0.0,
+            t_end=end + 0.02, clock=clock, output_tokens=512, ignore_eos=True, temperature=0.0,
             prefix_cache="keep",
         )  # fmt: skip
         cells.append(CellRecord(variant, 0, load, repeat, document, requests, chunks))
