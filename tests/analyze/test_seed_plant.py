@@ -13,7 +13,14 @@ from specgauge.analyze.summary import summarise
 from specgauge.calibrate.virtual_start import VirtualStart
 from specgauge.record.layout import RunPaths
 from specgauge.report.write import write_report
-from specgauge.simulate.seed_plant import FROZEN_S, KERNEL, OUTPUT_TOKENS, SECTIONS, seed_plant
+from specgauge.simulate.seed_plant import (
+    FROZEN_S,
+    KERNEL,
+    OUTPUT_TOKENS,
+    SECTIONS,
+    TOKENS_AT_16,
+    seed_plant,
+)
 
 SINGLE = 2  # at concurrency 1 before the 16 (the seed's 16 would only take longer)
 METHODS = {"ngram": ("ngram", 6), "ngram_improved": ("ngram", 4), "eagle3": ("eagle3", 3)}
@@ -23,13 +30,14 @@ def measured(variant: str) -> VirtualStart:
     """c1, c16, and where c16 stood still its repeat with the prefix cache put back."""
     server = VirtualStart(seed_plant(first_of_c16=SINGLE + 1), SECTIONS[variant], variant)
     rng = random.Random(0)
+    last = TOKENS_AT_16[variant] - 15 * OUTPUT_TOKENS
     prompts = [[rng.randrange(20, 30_000) for _ in range(123)] for _ in range(16)]
     server.cell("c1", prompts[:SINGLE], 1, OUTPUT_TOKENS)
-    server.cell("c16", prompts, 16, OUTPUT_TOKENS)
+    server.cell("c16", prompts, 16, OUTPUT_TOKENS, last_tokens=last)
     if variant in ("ngram", "eagle3"):
         server.reset()
         server.read(prompts[:SINGLE])
-        server.cell("c16", prompts, 16, OUTPUT_TOKENS, confirms=True, reset=True)
+        server.cell("c16", prompts, 16, OUTPUT_TOKENS, last_tokens=last, confirms=True, reset=True)
     return server
 
 
@@ -64,7 +72,7 @@ def speedup(summary: Summary, variant: str, basis: str) -> Comparison:
     [("vanilla", 24.4), ("ngram", 29.3), ("ngram_improved", 25.1), ("eagle3", 17.5)],
 )
 def test_durations(summary: Summary, variant: str, seconds: float) -> None:
-    assert cell(summary, variant).observed.duration_s == pytest.approx(seconds, rel=0.03)
+    assert cell(summary, variant).observed.duration_s == pytest.approx(seconds, abs=0.1)
 
 
 @pytest.mark.parametrize("variant", ["ngram", "eagle3"])
@@ -89,8 +97,8 @@ def test_corrected_speed_ups_stand_beside_the_raw_ones(
     summary: Summary, variant: str, raw: float, corrected: float
 ) -> None:
     observed, derived = (speedup(summary, variant, b) for b in ("observed", "derived"))
-    assert observed.speedup == pytest.approx(raw, abs=0.03)
-    assert derived.speedup == pytest.approx(corrected, abs=0.03)
+    assert observed.speedup == pytest.approx(raw, abs=0.01)
+    assert derived.speedup == pytest.approx(corrected, abs=0.01)
     assert (observed.verdict, derived.verdict) == ("SUSPECT", "VALID")
 
 
@@ -98,7 +106,7 @@ def test_what_did_not_freeze_is_left_alone(summary: Summary) -> None:
     for variant in ("vanilla", "ngram_improved"):
         assert cell(summary, variant).verdict == "VALID"
         assert cell(summary, variant).derived is None
-    assert speedup(summary, "ngram_improved", "observed").speedup == pytest.approx(0.98, abs=0.03)
+    assert speedup(summary, "ngram_improved", "observed").speedup == pytest.approx(0.98, abs=0.01)
 
 
 def test_the_recommendation_believes_the_corrected_figure(summary: Summary) -> None:

@@ -96,9 +96,12 @@ class VirtualStart:
 
     def cell(
         self, load: str, prompts: Sequence[Sequence[int]], concurrency: int, tokens: int,
-        *, confirms: bool = False, reset: bool = False,
+        *, last_tokens: int | None = None, confirms: bool = False, reset: bool = False,
     ) -> CellRecord:  # fmt: skip
-        """Send ``prompts``; the record."""
+        """Send ``prompts``, each for ``tokens`` of output; the last ends after ``last_tokens``."""
+        lengths = [tokens] * len(prompts)
+        if last_tokens is not None:
+            lengths[-1] = last_tokens
         begin = self.now + 1.0
         requests: list[Request] = []
         slots: list[int] = []
@@ -108,7 +111,7 @@ class VirtualStart:
         def make(index: int, now: float) -> Request:
             self.arrived += 1
             made = new_request(
-                self.engine.truth, self.section, prompts[index], tokens,
+                self.engine.truth, self.section, prompts[index], lengths[index],
                 arrival=self.arrived, now=now, ignore_eos=True,
             )  # fmt: skip
             done = [i for i, r in enumerate(requests) if r.finished and i not in followed]
@@ -164,7 +167,8 @@ class VirtualStart:
             "t_last": r.t_last, "t_last_user": r.t_last + READ_S, "t_done": r.t_last + READ_S,
             "prompt_tokens": len(r.prompt), "usage_prompt_tokens": len(r.prompt),
             "usage_completion_tokens": r.emitted, "output_tokens": r.emitted, "max_tokens": tokens,
-            "chunks": chunks, "finish_reason": r.finished, "seed": i, "temperature": 0.0,
+            "chunks": chunks, "finish_reason": "stop" if r.emitted < tokens else r.finished,
+            "seed": i, "temperature": 0.0,
         }  # fmt: skip
 
     def _note(self, passed: VirtualStep) -> None:
