@@ -9,11 +9,11 @@ MODEL ?=
 EXTRA ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run report list test system e2e clean
+.PHONY: help setup demo run preflight report list test system e2e clean
 
 help: ## this list
 	@echo 'make VERB [NAME=value …]'
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' Makefile
 	@echo 'RUN= a run id; MODEL= a name of config/models; EXTRA= more words for specgauge.'
 
 setup: .venv-vllm/specgauge-stamp.json ## both environments and the embedded model, once
@@ -24,6 +24,10 @@ demo: setup ## set up, measure config/experiments/quick.yaml on this CPU, report
 
 run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=] [EXTRA=]
 	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(EXTRA)
+
+GPU ?=
+preflight: .venv/harness-stamp ## is this machine fit? cheapest first [MODEL=] [GPU=bus ID] [VARIANT=] [EXTRA=--fetch]
+	@.venv/bin/specgauge preflight $(foreach v,$(VARIANT),--variant '$(v)') $(if $(filter-out quick,$(EXPERIMENT)),--experiment '$(EXPERIMENT)') $(if $(MODEL),--model '$(MODEL)') $(if $(GPU),--gpu '$(GPU)') $(if $(RUNTIME),--runtime '$(RUNTIME)') $(EXTRA)
 
 report: .venv/harness-stamp ## analyse and report again [RUN=]; the latest run by default
 	@.venv/bin/specgauge report $(if $(RUN),'$(RUN)') $(EXTRA)

@@ -83,6 +83,13 @@ def _model_option(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Servers as processes here, or in containers; auto: containers if they are ready.",
 )
+@click.option("--gpu", help="PCI bus ID of the GPU (process way), such as 00000000:41:00.0.")
+@click.option(
+    "--wait-gpu",
+    type=click.FloatRange(min=0),
+    metavar="MINUTES",
+    help="Wait so long until nobody else is on the GPU, instead of ending with 5.",
+)
 def run(
     experiment: str,
     variants: tuple[str, ...],
@@ -92,12 +99,15 @@ def run(
     port: int | None,
     strict: bool,
     runtime: Literal["process", "compose", "auto"],
+    gpu: str | None,
+    wait_gpu: float | None,
 ) -> int:
     """Serve the variants one after the other, load them, then report.
 
     Goes on with the newest run of the same settings that is not complete.
     """
     from specgauge.run.executor import Request, execute
+    from specgauge.run.on_gpu import process_runtime
 
     if run_id is not None:
         require_plain(run_id, "--run")
@@ -113,9 +123,15 @@ def run(
         way = "process" if stack is None else "compose"
         _say(f"runtime: {way} ({reason})")
         if stack is not None:
+            if gpu is not None or wait_gpu is not None:
+                raise UsageError(
+                    "--gpu and --wait-gpu are for the process way; for the stack 'make pin "
+                    "GPU_PCI_BUS_ID=…' chooses, and GPU_WAIT_S in .env says how long to wait"
+                )
             words = (experiment, model)
             return StackRun(stack, resolved, project, request, words, console).measure(strict)
-    outcome = execute(resolved, project, request, console)
+    way_to_run = process_runtime(resolved.model, project.root, gpu, wait_gpu, console)
+    outcome = execute(resolved, project, request, console, way_to_run)
     code: int = ExitCode.MEASURED
     if any(outcome.paths.folder.glob("*/start-*/*/repeat-*/cell.json")):
         code = _report(outcome.paths, strict)
@@ -235,6 +251,48 @@ def doctor() -> int:
         console.print(f"{mark} {finding.text}", style=style, markup=False, soft_wrap=True)
         worst = ExitCode.ENVIRONMENT if finding.ok is False else worst
     return worst
+
+
+@main.command()
+@click.option("--experiment", "-e", help="Name or YAML path.  [default: one that fits the model]")
+@click.option("--variant", "-v", "variants", multiple=True, help="Only these, not all of them.")
+@_model_option
+@click.option("--gpu", "bus_id", help="PCI bus ID of the GPU, such as 00000000:41:00.0.")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port for the server.")
+@click.option(
+    "--runtime",
+    type=click.Choice(["process", "compose"]),
+    default="process",
+    show_default=True,
+    help="Servers as processes here, or in containers.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+@click.option("--no-smoke", is_flag=True, help="Without serving a small model.")
+@click.option("--smoke-model", help="A small model of config/models.  [default: the embedded one]")
+@click.option("--fetch", is_flag=True, help="After all checks, fetch what is missing.")
+def preflight(
+    experiment: str | None,
+    variants: tuple[str, ...],
+    model: str | None,
+    bus_id: str | None,
+    port: int | None,
+    runtime: Literal["process", "compose"],
+    as_json: bool,
+    no_smoke: bool,
+    smoke_model: str | None,
+    fetch: bool,
+) -> int:
+    """Check this machine before anything takes long: cheapest first, each with its remedy."""
+    from specgauge.preflight.command import preflight as check
+    from specgauge.preflight.prepare import prepare
+
+    context = prepare(
+        find_project(), experiment, list(variants), model, port, runtime, bus_id, smoke_model
+    )
+    for warning in context.resolved.warnings:
+        errors.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+    context.smoke, context.fetch = not no_smoke, fetch
+    return check(context, console, as_json=as_json)
 
 
 @main.command()

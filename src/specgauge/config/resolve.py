@@ -29,6 +29,8 @@ class Resolved:
     prompts: Prompts
     warmup_prompts: Prompts | None
     warnings: tuple[str, ...]
+    missing: str | None = None
+    """Why a workload could not be had; its prompts are then none."""
 
     def speculative_config(self, variant: Variant, project: Project) -> dict[str, Any] | None:
         """What ``variant`` passes as ``--speculative-config``, its drafter's place filled in."""
@@ -52,6 +54,8 @@ def resolve(
     only: list[str] | None = None,
     model_name: str | None = None,
     port: int | None = None,
+    *,
+    prompts_needed: bool = True,
 ) -> Resolved:
     """Read ``config/experiments/<experiment_name>.yaml`` (or a path) and all that it names.
 
@@ -61,6 +65,7 @@ def resolve(
         only: variants to run; None = all of the experiment's.
         model_name: instead of the experiment's model.
         port: instead of the experiment's port.
+        prompts_needed: False: a workload that cannot be downloaded is told in ``missing``.
 
     Raises:
         UsageError: anything is missing, misspelt or does not fit together.
@@ -108,10 +113,13 @@ def resolve(
             f"{path}: no warm-up batch of the class {' or '.join(classes)}: Triton builds its "
             "kernels for each class anew, then inside a measured cell ('warmup: batches:')"
         )
-    if missing is not None:
+    if missing is not None and prompts_needed:
         raise missing
-    assert prompts is not None
-    return Resolved(experiment, path, model, variants, prompts, warmup, tuple(warnings))
+    if prompts is None:
+        nothing = Workload.model_construct(name=experiment.workload)
+        prompts = Prompts(nothing, project.config("workloads"), "", ())
+    why = None if missing is None else str(missing)
+    return Resolved(experiment, path, model, variants, prompts, warmup, tuple(warnings), why)
 
 
 def _check_prompts(prompts: Prompts, experiment: Experiment, path: Path) -> list[str]:

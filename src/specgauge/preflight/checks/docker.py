@@ -1,0 +1,32 @@
+"""The Compose way: engine, GPUs for containers, images; then questions go into the vLLM image."""
+
+from __future__ import annotations
+
+from specgauge.errors import SpecgaugeError
+from specgauge.preflight.context import Context
+from specgauge.preflight.result import Result, fail, ok, skipped
+from specgauge.stack.choose import ready_stack
+from specgauge.stack.doctor import examine
+
+
+def docker(context: Context) -> Result:
+    """What ``specgauge doctor`` looks at, and whether the stack could run this model now."""
+    if not context.compose:
+        return skipped("servers run as processes here (--runtime process)")
+    root = context.project.root
+    findings = list(examine(root))
+    wrong = [finding.text for finding in findings if finding.ok is False]
+    # A CPU model needs no GPU to be chosen.
+    wrong = [text for text in wrong if not (context.cpu and text.startswith("no GPU is chosen"))]
+    if wrong:
+        return fail("; ".join(wrong), "'specgauge doctor' lists everything it looked at")
+    try:
+        stack = ready_stack(root, context.resolved.model)
+    except SpecgaugeError as error:
+        return fail(str(error), "docs/compose.md has the steps")
+    service = f"vllm-{context.variants[0]}"
+    context.found.python = [
+        "docker", "compose", "--project-directory", str(root), *stack.files, "run", "--rm", "-T",
+        "--no-deps", "--entrypoint", "python3", service,
+    ]  # fmt: skip
+    return ok("; ".join(finding.text.splitlines()[0] for finding in findings if finding.ok))
