@@ -15,7 +15,7 @@ _UNTELLING = frozenset({"variants", "description", "expected_s", "confirm"})
 PER_COMMAND = frozenset({"host", "port", "ready_timeout_s", "stop_grace_s"})
 """Keys of ``server:`` that say where and how patiently, not what: each command has its own."""
 
-_MACHINE = ("cpu", "cores", "usable_cores", "gpus")
+_MACHINE = ("cpu", "cores", "usable_cores", "gpus", "gpu_uuid")
 _MEMORY_TOLERANCE = 0.02
 """A kernel update moves what it keeps for itself."""
 

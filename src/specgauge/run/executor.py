@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from specgauge.config.prompts import Prompts
 from specgauge.config.references import published
 from specgauge.config.resolve import Resolved
 from specgauge.errors import EnvironmentFault
+from specgauge.interrupts import terminate_as_interrupt
 from specgauge.plan import StartPlan, starts
 from specgauge.record.atomic import write_json
 from specgauge.record.compare import fingerprint, struck_out, telling, telling_experiment
@@ -27,11 +29,10 @@ from specgauge.record.layout import CONFIRM, PREFILL, RunPaths, is_measured
 from specgauge.record.manifest import Manifest, WorkloadFacts, read_manifest, write_manifest
 from specgauge.record.runs import OpenRun, completed, new_run_id, open_run, outcome_of
 from specgauge.run.command import model_folder
-from specgauge.run.interrupts import terminate_as_interrupt
-from specgauge.run.machine import git_facts, machine_facts, packages_of
+from specgauge.run.machine import git_facts, gpu_of_stack, machine_facts, packages_of, who_reaches
 from specgauge.run.observer import NOBODY, Observer
 from specgauge.run.progress import Durations, Progress, words
-from specgauge.run.runtime import ProcessRuntime, Runtime
+from specgauge.run.runtime import GPU, ProcessRuntime, Runtime, holding
 from specgauge.run.start import Start, StartResult, free_start, steps_of
 
 
@@ -100,7 +101,9 @@ def execute(
         if pending:
             _hold_to_packages(run.manifest, resolved, project, runtime)
             model = model_folder(resolved, project)
-            with terminate_as_interrupt():
+            if runtime.name == "process":
+                console.print(who_reaches(experiment.server), highlight=False, soft_wrap=True)
+            with terminate_as_interrupt(), holding(runtime):
                 _make_all(
                     resolved,
                     project,
@@ -188,6 +191,10 @@ def _manifest(resolved: Resolved, project: Project, request: Request, runtime: R
     variants = {name: item.model_dump(mode="json") for name, item in resolved.variants.items()}
     workload, warmup = _facts(resolved.prompts), _facts(resolved.warmup_prompts)
     assert workload is not None
+    machine = {**machine_facts(), **runtime.machine()}
+    gpu = machine.pop(GPU, None) or gpu_of_stack(os.environ)
+    if gpu is not None:
+        machine["gpu_uuid"] = gpu["uuid"]
     mark = fingerprint(
         {
             "experiment": telling_experiment(experiment),
@@ -207,7 +214,8 @@ def _manifest(resolved: Resolved, project: Project, request: Request, runtime: R
         workload=workload,
         warmup_workload=warmup,
         runtime=runtime.name,
-        machine={**machine_facts(), **runtime.machine()},
+        machine=machine,
+        gpu=gpu,
         git=git_facts(project),
         specgauge_version=specgauge.__version__,
         fingerprint=mark,

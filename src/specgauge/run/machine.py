@@ -6,15 +6,20 @@ import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from specgauge.config.experiment import Server
 from specgauge.config.project import Project
 from specgauge.gpu.device import NvmlFault, NvmlUnavailable
 from specgauge.gpu.nvml import open_nvml
 from specgauge.serve.packages import TELLING
+
+GPU_METRICS = "SPECGAUGE_GPU_METRICS"
+"""Environment variable of the Compose way: URL of the GPU exporter's metrics."""
 
 
 def machine_facts() -> dict[str, Any]:
@@ -39,6 +44,25 @@ def _gpus() -> list[str] | None:
         return []
     except NvmlFault:
         return None
+
+
+def gpu_of_stack(environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """The GPU of the Compose way as the load generator's container is told; None without one."""
+    uuid = environ.get("GPU_UUID", "")
+    if not environ.get(GPU_METRICS) or not uuid:
+        return None
+    return {"uuid": uuid, "pci_bus_id": environ.get("GPU_PCI_BUS_ID") or None}
+
+
+def who_reaches(server: Server) -> str:
+    """A sentence: who can send requests to the server while it runs."""
+    at = f"{server.host}:{server.port}"
+    if server.host in ("localhost", "::1") or server.host.startswith("127."):
+        return f"While it runs, the server at {at} can be reached by every user of this machine."
+    return (
+        f"While it runs, the server at {at} can be reached by everybody who reaches this machine "
+        "over its network ('server: host:' in the experiment)."
+    )
 
 
 def _cpu_model() -> str:

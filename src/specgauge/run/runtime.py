@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -9,8 +10,13 @@ from typing import Any, Literal, Protocol
 from specgauge.config.experiment import Server as ServerConfig
 from specgauge.config.project import Project, cache_folder
 from specgauge.errors import EnvironmentFault
+from specgauge.gpu.pinned import Pinned
 from specgauge.serve.local import LocalServer
+from specgauge.serve.on_gpu import OnGpu
 from specgauge.serve.protocol import Server, ServerSpec
+
+GPU = "gpu"
+"""Key of ``Runtime.machine`` under which a way tells of the servers' GPU (gpu/facts.py)."""
 
 
 class Runtime(Protocol):
@@ -46,9 +52,12 @@ class Runtime(Protocol):
 
 
 class ProcessRuntime:
-    """A process on this machine."""
+    """A process on this machine; ``gpu``: the one that its servers are given, None without."""
 
     name: Literal["process"] = "process"
+
+    def __init__(self, gpu: Pinned | None = None) -> None:
+        self.gpu = gpu
 
     def program(self, config: ServerConfig, project: Project) -> list[str]:
         """The experiment's server command with its program made absolute.
@@ -92,7 +101,7 @@ class ProcessRuntime:
 
     def server(self, spec: ServerSpec, config: ServerConfig, one_time: Path | None) -> Server:
         """See ``Runtime``; the start itself removes ``one_time``."""
-        return LocalServer(spec)
+        return LocalServer(spec) if self.gpu is None else OnGpu(spec, self.gpu)
 
     def facts(self) -> dict[str, Any]:
         """See ``Runtime``."""
@@ -100,4 +109,14 @@ class ProcessRuntime:
 
     def machine(self) -> dict[str, Any]:
         """See ``Runtime``."""
-        return {}
+        return {} if self.gpu is None else {GPU: self.gpu.facts()}
+
+
+def holding(runtime: Runtime) -> contextlib.AbstractContextManager[None]:
+    """What the process way keeps to itself while starts are made: the lock of its GPU.
+
+    (In the Compose way the server's own container holds it.)
+    """
+    if isinstance(runtime, ProcessRuntime) and runtime.gpu is not None:
+        return runtime.gpu.hold()
+    return contextlib.nullcontext()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 from collections.abc import Hashable
@@ -12,17 +13,19 @@ from typing import Literal
 from specgauge.config.project import Project
 from specgauge.config.resolve import Resolved
 from specgauge.errors import EnvironmentFault, SpecgaugeError
+from specgauge.gpu.recorder import Recorder
+from specgauge.interrupts import uninterrupted
 from specgauge.plan import StartPlan, cells
 from specgauge.record.atomic import write_json
 from specgauge.record.documents import Launch, Outcome
 from specgauge.record.layout import FIRST_CALL, WARMUP, RunPaths, StartPaths
 from specgauge.run.client import Client
 from specgauge.run.command import Command, build, compile_cache
-from specgauge.run.interrupts import uninterrupted
 from specgauge.run.measuring import Measuring, Place
 from specgauge.run.observer import Observer
 from specgauge.run.progress import Progress
 from specgauge.run.runtime import Runtime
+from specgauge.run.telemetry import recorder_for
 from specgauge.scrape.process import Scraper
 from specgauge.serve.protocol import Server, ServerDied, ServerSpec
 from specgauge.serve.redact import strike_out_args
@@ -93,6 +96,7 @@ class Start:
         one_time = self._cache if self._experiment.compile_cache == "fresh" else None
         self._runtime_is_local = runtime.name == "process"
         self._server: Server = runtime.server(self._spec, server, one_time)
+        self._recorder: Recorder | None = None
         self._client = Client(self._spec.url, resolved.model.name)
         self._result = StartResult("failed")
 
@@ -126,6 +130,9 @@ class Start:
             self._check_version()
             scraper = Scraper(self._spec.url, self._paths.metrics, self._server_pid())
             scraper.start()
+            self._recorder = recorder_for(self._server, self._paths.telemetry, os.environ)
+            if self._recorder is not None:
+                self._recorder.start()
             measuring = Measuring(
                 self._resolved,
                 Place(self._run, self._plan, self._k, self.title),
@@ -191,6 +198,8 @@ class Start:
                 self._result.state = state = "failed"
             self._result.error = error = f"{error}; {fault}" if error else str(fault)
         finally:
+            if self._recorder is not None and (unwatched := self._recorder.stop()) is not None:
+                self._progress.note(unwatched, "yellow")  # the cells say: CO_TENANT unknown
             self._server.stop()
             if self._experiment.compile_cache == "fresh" and self._cache is not None:
                 shutil.rmtree(self._cache, ignore_errors=True)

@@ -67,6 +67,11 @@ class LocalServer:
         self._runner.stdin.write(json.dumps(description).encode() + b"\n")
         self._runner.stdin.flush()
 
+    @property
+    def runner_pid(self) -> int | None:
+        """The process runner, below which all of the server's processes are; None before start."""
+        return None if self._runner is None else self._runner.pid
+
     def wait_ready(self, on_wait: Callable[[str], None]) -> None:
         """See ``protocol.Server``."""
         deadline = time.monotonic() + self._spec.ready_timeout_s
