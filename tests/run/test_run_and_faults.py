@@ -416,3 +416,21 @@ def test_a_second_interrupt_while_stopping_does_not_break_the_stopping(
     assert "Traceback" not in err
     assert project.nothing_runs(1.0)
     assert project.document("vanilla/start-0/outcome.json")["state"] == "interrupted"
+
+
+def test_impatience_does_not_cost_the_records(project: SimulatedProject) -> None:
+    project.truth["variants"] = {"vanilla": SLOW}
+    process = project.start("run", "-e", "x", "-v", "all")
+    assert project.reaches("vanilla", ready=True)
+    assert project.loads()
+    for _ in range(8):
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.15)
+    _, err = process.communicate(timeout=240)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert project.nothing_runs(1.0)
+    assert project.document("vanilla/start-0/c1/repeat-0/cell.json")["error"] == "interrupted"
+    sent = pd.read_parquet(project.latest / "vanilla/start-0/c1/repeat-0/requests.parquet")
+    assert "cut" in set(sent["state"])

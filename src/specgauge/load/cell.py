@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from specgauge.interrupts import uninterrupted
 from specgauge.load.job import Parts, write_plan
 from specgauge.load.message import address
 from specgauge.load.plan import (
@@ -98,10 +99,16 @@ class _Cell:
             reason = self._follow(on_progress, should_stop)
         except KeyboardInterrupt:
             reason, interrupted = "interrupted", True
-        finally:
-            codes = self._end()
-        result = self._result(reason, codes)
-        self._write(paths)
+        except BaseException:
+            with uninterrupted():
+                self._end()
+            raise
+        try:
+            with uninterrupted():  # impatience must not cost what was measured
+                result = self._result(reason, self._end())
+                self._write(paths)
+        except KeyboardInterrupt:
+            interrupted = True
         if interrupted:
             raise LoadInterrupted(result)
         on_progress(self._total())
@@ -131,15 +138,10 @@ class _Cell:
     def _end(self) -> list[int]:
         """Stop whatever still runs; exit codes in the order of the processes."""
         deadline = time.monotonic() + TERM_GRACE_S
-        try:
-            if self._recorded() < self._plan.processes:
-                for process in self._processes:
-                    process.terminate()
-            return [process.finish(deadline) for process in self._processes]
-        except KeyboardInterrupt:  # pressed again: at once
+        if self._recorded() < self._plan.processes:
             for process in self._processes:
-                process.finish(0.0)
-            raise
+                process.terminate()
+        return [process.finish(deadline) for process in self._processes]
 
     def _take_progress(self, name: str, line: str) -> None:
         self._progress[name] = LoadProgress(**json.loads(line))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from specgauge.config.experiment import Experiment
+from specgauge.interrupts import uninterrupted
 from specgauge.load.cell import LoadInterrupted, run_load
 from specgauge.load.clock import epoch_offset_ns
 from specgauge.load.plan import CellPlan, LoadProgress, LoadResult
@@ -82,7 +83,8 @@ def measure(
     try:
         result = run_load(plan, paths, on_progress=on_progress, should_stop=should_stop)
     except LoadInterrupted as stop:
-        write_json(paths.cell, document(stop.result, "interrupted").model_dump(mode="json"))
+        with uninterrupted():
+            write_json(paths.cell, document(stop.result, "interrupted").model_dump(mode="json"))
         raise
     cell = document(result, result.error)
     if cell.state == "complete":

@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 
 from specgauge.errors import ExitCode, SpecgaugeError
-from specgauge.run.interrupts import terminate_as_interrupt
+from specgauge.interrupts import terminate_as_interrupt
 from specgauge.serve.control import FOLDER, Control, hold
 
 

@@ -33,7 +33,7 @@ def uninterrupted() -> Iterator[None]:
 
     def hold(number: int, frame: FrameType | None) -> None:
         held.append(number)
-        sys.stderr.write("stopping, a moment: the server and its processes must end first\n")
+        sys.stderr.write("stopping, a moment: what runs must end and be recorded first\n")
 
     with _handled((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), hold):
         yield
