@@ -16,9 +16,9 @@ from specgauge.errors import UsageError
 
 
 class StrictModel(BaseModel):
-    """Base of every configuration model: unknown keys are errors, values do not change."""
+    """Base of every configuration model: unknown keys and other types are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
 M = TypeVar("M", bound=StrictModel)
