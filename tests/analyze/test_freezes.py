@@ -184,7 +184,13 @@ def test_a_confirmed_one_off_is_corrected_from_its_repeat() -> None:
 
 def test_a_new_file_of_a_compile_cache_is_a_witness() -> None:
     cell = context(stop(build_cell(PLANT), T0 + 0.7, 1.0))
-    state = CacheState(path="t", files=1, bytes=1, newest=T0 + 501.5)
+    state = CacheState(
+        path="t",
+        files=1,
+        bytes=1,
+        newest=T0 + 509.0,
+        written=[T0 + 499.0, T0 + 501.4, T0 + 501.5, T0 + 509.0],
+    )
     launch = Launch(id="x", argv=[], env={}, started_at=0, clock_offset=500.0, cache_after=[state])
     start = replace(cell.start, record=replace(cell.start.record, launch=launch))
     (reason,) = freeze_reasons(replace(cell, start=start))

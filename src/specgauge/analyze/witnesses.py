@@ -8,6 +8,7 @@ resolution of its own and agrees if it differs by no more than that.  None where
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,8 @@ span may belong to either side."""
 LOG_SPAN_S = 12.0
 """A longer distance between two lines is not the span that the rate was taken over: idle servers
 fall silent."""
+
+CACHE_LATE_S = 0.1
 
 GPU_QUIET_S = 1.0
 """Before a cell's first send, in which the card is idle: the load generator is still starting."""
@@ -140,14 +143,19 @@ def log_rate(
     return None
 
 
-def cache_file(newest: float | None, freeze: Freeze) -> Witness | None:
-    """The newest file of a compile cache was written inside it: that was a compile."""
+def cache_files(written: Sequence[float], freeze: Freeze) -> Witness | None:
+    """Files of a compile cache were written inside it: that was a compile.
+
+    ``written``: times on the cells' clock.  A file is written when its kernel is built, so the last
+    one may come a moment after the silence.
+    """
     silence = freeze.silence
-    if newest is None or not silence.t0 <= newest <= silence.t1 + 0.1:
+    inside = [t for t in written if silence.t0 <= t <= silence.t1 + CACHE_LATE_S]
+    if not inside:
         return None
-    return Witness(
-        "compile cache", f"a file written {newest - silence.t0:.2f} s into it", agrees=True
-    )
+    count = "1 file" if len(inside) == 1 else f"{len(inside)} files"
+    seen = f"{count} written, the last {inside[-1] - silence.t0:.2f} s into it"
+    return Witness("compile cache", seen, agrees=True)
 
 
 def gpu_power(telemetry: Telemetry, begin: float, span: Span, freeze: Freeze) -> Witness | None:

@@ -31,6 +31,8 @@ class CacheState(Document):
     files: int
     bytes: int
     newest: float | None = None
+    written: list[float] = []
+    """When each file was written that changed during the start (epoch seconds, rising)."""
 
 
 class GpuUse(Document):

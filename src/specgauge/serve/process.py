@@ -137,7 +137,8 @@ class Runner:
         self._launch["ended_at"] = time.time()
         self._launch["exit_code"] = self._exit_code()
         self._launch["oom_killed"] = oom_kills() > self._oom_kills
-        self._launch["cache_after"] = [cache_state(f) for f in self._spec.get("caches", [])]
+        began = self._launch["started_at"]
+        self._launch["cache_after"] = [cache_state(f, began) for f in self._spec.get("caches", [])]
         self._save()
         return UNWRITABLE if self._fault else self._exit_code()
 

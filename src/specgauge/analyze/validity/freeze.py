@@ -142,9 +142,7 @@ def _witnesses(cell: CellContext, freeze: Freeze) -> list[Witness]:
         begin = document.t_begin
         found.append(witnesses.gpu_power(cell.start.telemetry, begin, cell.span, freeze))
     launch = cell.start.record.launch
+    offset = launch.clock_offset if launch else 0.0
     for state in launch.cache_after if launch else []:
-        newest = None
-        if launch is not None and state.newest is not None:
-            newest = state.newest - launch.clock_offset
-        found.append(witnesses.cache_file(newest, freeze))
+        found.append(witnesses.cache_files([t - offset for t in state.written], freeze))
     return [w for w in found if w is not None]
