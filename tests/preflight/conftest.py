@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from specgauge.gpu import choose
+
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "run"))
 
@@ -19,4 +21,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("SPECGAUGE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SPECGAUGE_LOCKS", str(tmp_path / "locks"))
     monkeypatch.setenv("SPECGAUGE_RESULTS", str(tmp_path / "results"))
-    return Machine(tmp_path)
+    made = Machine(tmp_path)
+    monkeypatch.setattr(choose, "open_nvml", made.nvml)
+    return made

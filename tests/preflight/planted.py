@@ -101,7 +101,7 @@ class Machine:
         project = Project(self.root)
         resolved = resolve(project, "x", prompts_needed=False)
         context = Context(
-            resolved, project, list(resolved.experiment.variants), open_nvml=self._nvml, **more
+            resolved, project, list(resolved.experiment.variants), open_nvml=self.nvml, **more
         )
         context.found.program = [str(self.python()), "-m", "vllm.entrypoints.cli.main", "serve"]
         context.found.python = [str(self.python())]
@@ -111,11 +111,11 @@ class Machine:
     def on_card(self, **more: Any) -> Context:
         """The same, with the card found."""
         context = self.context(**more)
-        context.found.nvml = self._nvml()
-        context.found.device = context.found.nvml.devices()[0]
+        nvml = self.nvml()
+        context.pin(nvml, nvml.devices()[0])
         return context
 
-    def _nvml(self) -> Cards:
+    def nvml(self) -> Cards:
         if self.cards is None:
             raise NvmlUnavailable("NVML Shared Library Not Found")
         return Cards(self.cards)

@@ -9,12 +9,17 @@ from typing import Any
 
 from specgauge.config.project import Project
 from specgauge.config.resolve import Resolved
+from specgauge.gpu.choose import BUS_ID
 from specgauge.gpu.device import Device, Nvml
 from specgauge.gpu.lock import DeviceLock
 from specgauge.gpu.nvml import open_nvml
+from specgauge.gpu.pinned import Pinned
 from specgauge.preflight.model_files import ModelFiles
 from specgauge.run.runtime import ProcessRuntime, Runtime
+from specgauge.stack.env import read
 
+RELEASE_WAIT_S = 60.0
+"""For the driver to give back what the product of matrices took."""
 SMOKE_MODEL = "smollm2-135m"
 """The embedded model: real, small, and no hub is needed for it."""
 
@@ -23,10 +28,8 @@ SMOKE_MODEL = "smollm2-135m"
 class Found:
     """What earlier checks found."""
 
-    nvml: Nvml | None = None
-    device: Device | None = None
-    capability: str | None = None
-    """``12.0``."""
+    gpu: Pinned | None = None
+    """The card that was chosen, as a run would choose it."""
     lock: DeviceLock | None = None
     """Of the GPU, held until the end so that nobody's measurement meets our matmul or smoke run."""
     program: list[str] | None = None
@@ -66,7 +69,17 @@ class Context:
     def cpu(self) -> bool:
         """No GPU takes part: the model is one for CPUs, or any will do and none was named."""
         platform = self.resolved.model.platform
-        return platform == "cpu" or (platform == "any" and self.bus_id is None)
+        named = self.bus_id or os.environ.get(BUS_ID) or self.dotenv.get(BUS_ID)
+        return platform == "cpu" or (platform == "any" and not named)
+
+    @property
+    def dotenv(self) -> dict[str, str]:
+        """The variables of .env; none where there is no such file."""
+        return read(self.project.root / ".env")
+
+    def pin(self, nvml: Nvml, device: Device) -> None:
+        """This card is meant."""
+        self.found.gpu = Pinned(nvml, device, RELEASE_WAIT_S, self.say)
 
     def server_args(self, variant: str) -> dict[str, Any]:
         """vLLM's arguments of ``variant``, as ``run`` passes them: model, experiment, variant."""
@@ -87,9 +100,8 @@ class Context:
         env = dict(os.environ)
         if not self.compose:
             env |= self.resolved.model.server_env | self.resolved.experiment.server.env
-        if self.found.device is not None:
-            env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-            env["CUDA_VISIBLE_DEVICES"] = self.found.device.uuid
+        if self.found.gpu is not None:
+            env |= self.found.gpu.env
         return env
 
     def close(self) -> None:

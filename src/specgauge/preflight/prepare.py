@@ -9,7 +9,6 @@ from specgauge.config.base import find_named, load
 from specgauge.config.model import Model
 from specgauge.config.project import Project
 from specgauge.config.resolve import resolve
-from specgauge.gpu.find import normal_bus_id
 from specgauge.preflight.context import SMOKE_MODEL, Context
 from specgauge.run.runtime import ProcessRuntime, Runtime
 from specgauge.serve.control import Control
@@ -32,10 +31,8 @@ def prepare(
     """Read the configuration.
 
     Raises:
-        UsageError: an unknown experiment, model or variant; not a bus ID.
+        UsageError: an unknown experiment, model or variant.
     """
-    if bus_id is not None:
-        normal_bus_id(bus_id)
     name = experiment or _fitting(project, model)
     only = variants or None
     if only == ["all"]:

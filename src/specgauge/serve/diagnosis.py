@@ -101,7 +101,7 @@ _RULES = (
     _rule(
         "no_model",
         r"Cannot find an appropriate cached snapshot folder.*outgoing traffic has been disabled"
-        r"|couldn't connect to .* to load .* offline mode|LocalEntryNotFoundError",
+        r"|Cannot reach \S+: offline mode is enabled",
         "The model is not on this machine, and asking the hub is forbidden (HF_HUB_OFFLINE).",
         "Fetch it first: 'specgauge preflight --fetch' without HF_HUB_OFFLINE.",
     ),

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from specgauge.gpu.choose import UUID, choose
 from specgauge.gpu.device import Device, Nvml, NvmlFault, NvmlUnavailable
-from specgauge.gpu.find import devices, find, table
+from specgauge.gpu.find import devices
 from specgauge.gpu.lock import DeviceLock
 from specgauge.gpu.occupancy import Occupancy, look
 from specgauge.preflight.context import Context, gib
 from specgauge.preflight.result import Result, fail, ok, skipped
-from specgauge.stack.env import read
-
-PINNED = "GPU_PCI_BUS_ID"
-"""Variable of the environment or of .env that names the card (``make pin`` writes it)."""
 
 
 def driver(context: Context) -> Result:
@@ -34,7 +31,6 @@ def driver(context: Context) -> Result:
         )
     except NvmlFault as fault:
         return fail(f"NVML does not answer: {fault}", "reload the driver, or ask who runs the node")
-    context.found.nvml = nvml
     if not present:
         return fail("the driver sees no GPU", "is this the machine that has it?")
     count = f"{len(present)} GPU{'s' if len(present) > 1 else ''}"
@@ -42,24 +38,14 @@ def driver(context: Context) -> Result:
 
 
 def card(context: Context) -> Result:
-    """Which card: by PCI bus ID, never by an index."""
-    nvml = context.found.nvml
-    if context.cpu or nvml is None:
+    """Which card: by PCI bus ID, never by an index; as ``specgauge run`` chooses it."""
+    model, dotenv = context.resolved.model, context.dotenv
+    # UsageError: an index, an unknown one, several and none named: with those present.
+    choice = choose(model.platform, model.name, context.bus_id, os.environ, dotenv)
+    if choice is None:
         return skipped("no GPU takes part")
-    present = devices(nvml)
-    env = read(context.project.root / ".env")
-    wanted = context.bus_id or os.environ.get(PINNED) or env.get(PINNED)
-    if wanted:
-        device = find(nvml, wanted)  # UsageError: the table of those present
-    elif len(present) == 1 and not present[0].mig:
-        device = present[0]
-    else:
-        return fail(
-            f"no GPU is named, and there are:\n{table(present)}",
-            "name one by its PCI bus ID: --gpu 00000000:41:00.0 (an index means another card to "
-            "CUDA than to nvidia-smi)",
-        )
-    pinned = env.get("GPU_UUID")
+    nvml, device = choice.nvml, choice.device
+    pinned = dotenv.get(UUID)
     if context.compose and pinned and pinned != device.uuid:
         return fail(
             f"{device.pci_bus_id} is {device.uuid}, but .env pins {pinned} for the containers",
@@ -72,19 +58,19 @@ def card(context: Context) -> Result:
             f"{device.pci_bus_id} does not answer: {fault}",
             "the card may have fallen off the bus: dmesg | grep -i xid; ask who runs the node",
         )
-    context.found.device, context.found.capability = device, traits.compute_capability
+    context.pin(nvml, device)
     told = traits.compute_capability or "unknown"
     return ok(
-        f"{device.name} at {device.pci_bus_id}, {device.uuid}, {gib(memory.total)}, "
-        f"compute capability {told}"
+        f"{device.name} at {device.pci_bus_id} ({choice.why}), {device.uuid}, "
+        f"{gib(memory.total)}, compute capability {told}"
     )
 
 
 def tenants(context: Context) -> Result:
     """Who is on the card: named, and left alone."""
-    nvml, device = context.found.nvml, context.found.device
-    if context.cpu or nvml is None or device is None:
+    if context.found.gpu is None:
         return skipped("no GPU takes part")
+    nvml, device = context.found.gpu.nvml, context.found.gpu.device
     lock = DeviceLock(device.uuid)
     if not lock.acquire(0.0, lambda _: False):
         return fail(
@@ -108,7 +94,8 @@ def tenants(context: Context) -> Result:
         )
     return fail(
         f"in use: {seen.words()}",
-        f"wait until it is free; they are left alone.{_own(seen)}{elsewhere}",
+        f"they are left alone: specgauge run --wait-gpu MINUTES waits for them."
+        f"{_own(seen)}{elsewhere}",
     )
 
 

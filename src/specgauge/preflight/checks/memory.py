@@ -93,11 +93,11 @@ def _weights(files: ModelFiles, dtype: str | None) -> tuple[int | None, str]:
 
 
 def _gpu(context: Context, found: Estimate) -> Result:
-    nvml, device = context.found.nvml, context.found.device
-    if nvml is None or device is None:
+    gpu = context.found.gpu
+    if gpu is None:
         return skipped("no GPU is known")
     try:
-        now = nvml.memory(device)
+        now = gpu.nvml.memory(gpu.device)
     except NvmlFault as fault:
         return fail(f"NVML does not answer: {fault}", "ask who runs the node")
     args = context.server_args(found.variant)

@@ -19,9 +19,10 @@ from specgauge.errors import EnvironmentFault
 from specgauge.gpu.device import NvmlFault
 from specgauge.gpu.occupancy import wait_free
 from specgauge.load.sse import events
-from specgauge.preflight.context import Context
+from specgauge.preflight.context import RELEASE_WAIT_S, Context
 from specgauge.preflight.result import Result, fail, ok, skipped, warn
 from specgauge.record.layout import StartPaths
+from specgauge.run.runtime import ProcessRuntime
 from specgauge.scrape.parse import samples
 from specgauge.serve.diagnosis import diagnose
 from specgauge.serve.logtail import last_lines
@@ -100,12 +101,6 @@ def _spec(context: Context, model: Model, folder: str, scratch: Path) -> ServerS
     real = context.server_args(context.variants[0])
     args |= {name: value for name, value in real.items() if name in _ENGINE_ARGS}
     assert context.found.program is not None
-    env = {**model.server_env, **server.env}
-    if context.found.device is not None:
-        env |= {
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            "CUDA_VISIBLE_DEVICES": context.found.device.uuid,
-        }
     return ServerSpec(
         id=f"preflight-{secrets.token_hex(4)}",
         argv=[
@@ -115,7 +110,7 @@ def _spec(context: Context, model: Model, folder: str, scratch: Path) -> ServerS
             "--speculative-config",
             json.dumps(SPECULATIVE),
         ],
-        env=env,
+        env={**model.server_env, **server.env},
         host=server.host,
         port=server.port,
         paths=StartPaths(scratch),
@@ -126,7 +121,9 @@ def _spec(context: Context, model: Model, folder: str, scratch: Path) -> ServerS
 
 
 def _served(context: Context, spec: ServerSpec, model: Model) -> Result:
-    server = context.runtime.server(spec, context.resolved.experiment.server, None)
+    # On a GPU this also verifies that the server is on the card that was asked for.
+    runtime = ProcessRuntime(context.found.gpu)
+    server = runtime.server(spec, context.resolved.experiment.server, None)
     began = time.monotonic()
     try:
         server.start()
@@ -208,11 +205,11 @@ def _token_ids(body: bytes) -> int:
 
 def _not_released(context: Context) -> Result | None:
     """The driver gives memory back some seconds after a process has ended."""
-    nvml, device = context.found.nvml, context.found.device
-    if nvml is None or device is None:
+    gpu = context.found.gpu
+    if gpu is None:
         return None
     try:
-        seen = wait_free(nvml, device, 60.0, lambda _: True)
+        seen = wait_free(gpu.nvml, gpu.device, RELEASE_WAIT_S, lambda _: True)
     except NvmlFault as fault:
         return fail(f"NVML does not answer after the smoke run: {fault}", "ask who runs the node")
     if seen.free:

@@ -76,10 +76,16 @@ def matmul(context: Context) -> Result:
         return fail(f"a product of matrices fails: {error}", remedy)
     if not answer.value["right"]:
         return fail("a product of matrices came out wrong", "do not use this card: tell its owner")
-    device, uuid = context.found.device, answer.value["uuid"]
-    if device is not None and uuid and uuid.removeprefix("GPU-") not in device.uuid:
+    gpu, uuid = context.found.gpu, answer.value["uuid"]
+    # (Of a MIG instance CUDA tells the card's UUID.)
+    if gpu is not None and not gpu.device.is_instance and _another(uuid, gpu.device.uuid):
         return fail(
-            f"it ran on {uuid}, not on {device.uuid}",
+            f"it ran on {uuid}, not on {gpu.device.uuid}",
             "something moves CUDA_VISIBLE_DEVICES: look at 'env:' and 'server_env:'",
         )
     return ok("2048 x 2048 in bfloat16, right")
+
+
+def _another(seen: str | None, wanted: str) -> bool:
+    """Two UUIDs differ; torch leaves the prefix ``GPU-`` out, older releases tell none."""
+    return seen is not None and seen.removeprefix("GPU-") != wanted.removeprefix("GPU-")
