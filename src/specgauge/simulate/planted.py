@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from specgauge.config.base import StrictModel
+from specgauge.simulate.base import TruthPart
 
 BatchClass = Literal["one", "multiple_of_16", "other"]
 """Triton builds a kernel anew for each: batch size 1, multiples of 16, all others."""
 
 
-class Planted(StrictModel):
+class Planted(TruthPart):
     """An event, and which server processes it happens in."""
 
     variants: list[str] | None = None
@@ -112,6 +112,8 @@ class Die(Planted):
 
     while_loading: str | None = None
     """Text (a traceback) written while loading; then it exits."""
+    unless_eager: bool = False
+    """Not with ``--enforce-eager``: a failure that only captured graphs have."""
     at_s: float | None = None
     after_tokens: int | None = None
     after_requests: int | None = None

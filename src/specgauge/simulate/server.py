@@ -46,6 +46,8 @@ class Server:
     def __init__(self, truth: Truth, arguments: Arguments) -> None:
         self._start = _count_start(arguments.section)
         truth = truth.for_process(arguments.section, self._start)
+        if truth.die is not None and truth.die.unless_eager and arguments.enforce_eager:
+            truth = truth.model_copy(update={"die": None})
         if not arguments.prefix_caching:
             truth = truth.model_copy(update={"prefix_caching": False})
         self._truth = truth

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from specgauge.config.base import StrictModel
+from specgauge.simulate.base import TruthPart
 
 
-class Loading(StrictModel):
+class Loading(TruthPart):
     """From process start to readiness.  The port refuses connections until then."""
 
     load_s: float = Field(default=0.0, ge=0)
@@ -18,7 +18,7 @@ class Loading(StrictModel):
     """Command-line flags that this "version" does not know: usage error, exit 2."""
 
 
-class Stopping(StrictModel):
+class Stopping(TruthPart):
     """What happens at SIGTERM."""
 
     ignore_term: bool = False
@@ -30,7 +30,7 @@ class Stopping(StrictModel):
     """Child processes that end with TERM, as vLLM's engine core and workers do."""
 
 
-class Noise(StrictModel):
+class Noise(TruthPart):
     """Spread of the step times."""
 
     step_cv: float = Field(default=0.0, ge=0, lt=1)
@@ -45,7 +45,7 @@ class Noise(StrictModel):
     """Steps become longer by this share per minute: a machine that throttles."""
 
 
-class LogStyle(StrictModel):
+class LogStyle(TruthPart):
     """How the log is worded: vLLM's versions and devices differ."""
 
     device: Literal["GPU", "CPU"] = "GPU"

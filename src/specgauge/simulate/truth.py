@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
 
-from specgauge.config.base import StrictModel
 from specgauge.errors import UsageError
+from specgauge.simulate.base import TruthPart
 from specgauge.simulate.explain import explain
 from specgauge.simulate.planted import (
     Die,
@@ -34,7 +34,7 @@ from specgauge.simulate.variant import Affine, Variant, check_table
 P = TypeVar("P", bound=Planted)
 
 
-class Truth(StrictModel):
+class Truth(TruthPart):
     """The whole document."""
 
     seed: int = 0

@@ -6,17 +6,17 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from specgauge.config.base import StrictModel
+from specgauge.simulate.base import TruthPart
 
 
-class Affine(StrictModel):
+class Affine(TruthPart):
     """Step time in ms: ``base + per_request * batch``."""
 
     base: float = Field(ge=0)
     per_request: float = Field(default=0.0, ge=0)
 
 
-class Divergence(StrictModel):
+class Divergence(TruthPart):
     """Greedy output that differs from the other variants' in a share of the prompts."""
 
     fraction: float = Field(ge=0, le=1)
@@ -25,7 +25,7 @@ class Divergence(StrictModel):
     """Differ by the batch size at the request's first step instead of by the variant."""
 
 
-class Variant(StrictModel):
+class Variant(TruthPart):
     """What is particular to one section; ``step_ms`` null: the document's."""
 
     step_ms: dict[int, float] | Affine | None = None
