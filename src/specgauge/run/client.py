@@ -1,4 +1,4 @@
-"""The few plain HTTP calls to vLLM outside the load: version, tokenize, prefix-cache reset."""
+"""The few plain HTTP calls to vLLM outside the load: version, tokenize, prefix cache, margins."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import requests
 
 from specgauge.config.prompts import Prompt
 from specgauge.errors import EnvironmentFault, UsageError
+from specgauge.scrape.parse import samples
 
 _TIMEOUT_S = 60
 _RESET_TRIES = 50
 _RESET_EVERY_S = 0.1
+_PREFIX_CACHE = "vllm:prefix_cache"
 
 
 class Client:
@@ -98,6 +100,17 @@ class Client:
             why = f"status {answer.status_code}, {answer.text[:100]}"
             time.sleep(_RESET_EVERY_S)
         raise EnvironmentFault(f"the prefix cache could not be reset: {why}")
+
+    def prefix_cache(self) -> tuple[float, float] | None:
+        """(queries, hits) in prompt tokens since the server's start; None if it does not say."""
+        try:
+            answer = self._http.get(f"{self._url}/metrics", timeout=_TIMEOUT_S)
+            counted: dict[str, float] = {}
+            for name, _, value in samples(answer.text):
+                counted[name] = counted.get(name, 0.0) + value
+            return counted[f"{_PREFIX_CACHE}_queries_total"], counted[f"{_PREFIX_CACHE}_hits_total"]
+        except (requests.RequestException, ValueError, KeyError):
+            return None
 
     def margin(self, token_ids: list[int]) -> float | None:
         """How far the two likeliest next tokens are apart, in nats; None if the server won't say.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specgauge.analyze import freezes, prefill, silences
@@ -22,25 +23,31 @@ class Frozen:
     """Frozen, all its freezes together."""
 
 
-def frozen_cells(run: RunPaths, variant: str, k: int) -> list[Frozen]:
+def frozen_cells(
+    run: RunPaths, variant: str, k: int, hit_rates: Mapping[tuple[str, int], float]
+) -> list[Frozen]:
     """Complete cells of start ``k`` whose freezes make up a suspect share of them.
 
-    The prefill rate comes from this start's cells and warm-up, and from the run's earlier starts
-    where a silence needs it.  Hits of the prefix cache are known only where the server tells them
-    per request; a cell that is counted cold is allowed more prefill than it had.
+    ``hit_rates``: share of the prompt tokens of (load, repeat) that the prefix cache had.  A cell
+    without is counted cold and allowed more prefill than it may have had.  The prefill rate comes
+    from this start's cells and warm-up, and from the run's earlier starts.
     """
+
+    def hits(cell: CellRecord) -> float | None:
+        return hit_rates.get((cell.load, cell.repeat))
+
     cells = _read(variant, k, run.start(variant, k))
     measured = [c for c in cells if is_measured(c.load) and _complete(c)]
     if not any(_candidates(c) for c in measured):
         return []
-    pool = [s for c in cells for s in prefill.samples(c.requests, c.chunks, None)]
+    pool = [s for c in cells for s in prefill.samples(c.requests, c.chunks, hits(c))]
     for name, other, paths in run.starts():
         if (name, other) != (variant, k):
             for cell in _read(name, other, paths):
                 pool += prefill.samples(cell.requests, cell.chunks, None)
     found = []
     for cell in measured:
-        seconds = sum(f.seconds for f in freezes.find(cell.requests, cell.chunks, None, pool))
+        seconds = sum(f.seconds for f in freezes.find(cell.requests, cell.chunks, hits(cell), pool))
         span = duration(cell.requests)
         if span is not None and seconds >= SHARE * span.seconds and seconds > 0:
             found.append(Frozen(cell.load, cell.repeat, seconds))

@@ -72,6 +72,8 @@ class Measuring:
         self._tokens = PromptTokens(resolved, client, place.run.prompts)
         self.incomplete: list[str] = []
         """Cells that were not measured whole, and why; grows as they are found."""
+        self._hit_rates: dict[tuple[str, int], float] = {}
+        """Share of a cell's prompt tokens that the prefix cache had, where the server tells."""
 
     def all(self) -> None:
         """Warm-up, every cell, repeats of frozen cells, margins.
@@ -133,14 +135,15 @@ class Measuring:
 
         A repeat that fails leaves its cell unconfirmed and the start complete.
         """
-        for cell in frozen_cells(self._place.run, self._place.plan.variant, self._place.k):
+        place = self._place
+        for cell in frozen_cells(place.run, place.plan.variant, place.k, self._hit_rates):
             name = CONFIRM + cell.load
             title = f"{cell.load} stood still for {cell.seconds:.1f} s: once more"
             try:
                 with self._step(name, title):
                     self._repeat_frozen(cell, prompts)
             except ServerDied as died:
-                self._progress.note(f"{self._place.title}: not confirmed: {died}", "yellow")
+                self._progress.note(f"{place.title}: not confirmed: {died}", "yellow")
                 return
 
     def _repeat_frozen(self, cell: Frozen, prompts: list[Tokenized]) -> None:
@@ -189,6 +192,8 @@ class Measuring:
             self._progress.tick(text, min(1.0, max(seen.done / total, seen.tokens / expected)))
 
         paths = self._paths.cell(load, repeat)
+        keeps = is_measured(load) and self._experiment.prefix_cache == "keep"
+        before = self._client.prefix_cache() if keeps else None
         with self._observer.cell(load, repeat):
             cell: CellDocument = measure(
                 CellPlace(self._place.plan.variant, self._place.k, load, repeat),
@@ -204,6 +209,9 @@ class Measuring:
             raise ServerDied(f"the server ended during {load}: {death}")
         if repeats or load == PREFILL:
             return
+        after = self._client.prefix_cache() if before is not None else None
+        if before is not None and after is not None and after[0] > before[0]:
+            self._hit_rates[load, repeat] = (after[1] - before[1]) / (after[0] - before[0])
         if cell.state != "complete":
             self.incomplete.append(f"{load}: {cell.error}")
         elif failed := _failed_requests(paths):
