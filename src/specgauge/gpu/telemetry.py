@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     try:
         source = source_of(uuid, json.loads(more[0]) if more else {"blind": True})
     except (NvmlUnavailable, NvmlFault, SpecgaugeError) as error:
-        print(error, file=sys.stderr)
+        print(" ".join(str(error).split()), file=sys.stderr)  # the recorder shows the last line
         return 5
     sampler = Sampler(source)
     sampler.run(stop)
