@@ -27,6 +27,7 @@ from specgauge.analyze.latency import per_request
 from specgauge.analyze.references import beside
 from specgauge.config.project import Project
 from specgauge.config.references import published
+from specgauge.report import published as published_table
 from specgauge.report import tables
 from specgauge.report.markdown import render
 
@@ -184,3 +185,17 @@ def test_published_results_stand_beside_ours(summary: Summary) -> None:
     assert ours[0].theirs == 1.65
     assert ours[0].ours == pytest.approx(1.70, abs=0.01)
     assert ours[0].conditions["vllm"] == "0.11.0"
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "durations"),
+    [("Qwen3-32B", ["NVIDIA L4"], True), ("Qwen3-32B", [], False), ("mine", ["NVIDIA L4"], False)],
+)
+def test_times_of_another_model_are_left_out_of_the_report(
+    summary: Summary, model: str, gpus: list[str], durations: bool
+) -> None:
+    update = {"environment": {"machine": {"gpus": gpus}}, "model": model}
+    table = published_table.table(summary.model_copy(update=update))
+    shown = {row["metric"] for row in csv.DictReader(io.StringIO(table.csv()))}
+    assert ("duration s" in shown) == durations
+    assert "speedup" in shown

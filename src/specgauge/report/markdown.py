@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specgauge.analyze.document import Summary
-from specgauge.report import energy, tables, words
+from specgauge.report import energy, published, tables, words
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
@@ -36,8 +36,11 @@ CORRECTED = (
 PLAUSIBILITY = (
     "Other GPUs, models and versions: these show whether ours are plausible, and are no pass mark. "
     "At concurrency 1 speed-ups of one model agree across cards (memory bandwidth cancels out); at "
-    "16 they do not."
+    "16 they do not. Throughputs and times of another model say nothing about ours: they are in "
+    "`summary.json` only."
 )
+
+NOTES = "What the checks saw that does not taint a cell; *strikes a claim* leaves that claim out."
 
 
 def render(summary: Summary, figures: Mapping[str, str]) -> str:
@@ -53,7 +56,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         "\n".join(_recommendations(summary)),
         "## Can it be trusted?",
         words.status(summary),
-        *_reasons(summary),
+        *_reasons(summary, notes=False),
         *_failures(summary),
         "## By load",
         words.why_step_latency(summary),
@@ -68,13 +71,15 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
     checks = tables.checks(summary)
     if checks.rows:
         parts += ["### Cross-checks", CHECKS, checks.markdown()]
-    published = tables.references(summary)
-    if published.rows:
-        parts += ["## " + published.title, PLAUSIBILITY, published.markdown()]
+    beside = published.table(summary)
+    if beside.rows:
+        parts += ["## " + beside.title, PLAUSIBILITY, beside.markdown()]
     if figures:
         parts.append("## Figures")
         for name, caption in figures.items():
             parts += [f"![{caption}](figures/{name}.png)", f"*{caption}*"]
+    if notes := _reasons(summary, notes=True):
+        parts += ["## Notes", NOTES, *notes]
     parts += ["## Definitions", "\n".join(f"- {line}" for line in DEFINITIONS)]
     parts += ["## Environment", _environment(summary)]
     return "\n\n".join(parts) + "\n"
@@ -136,8 +141,9 @@ def _recommendations(summary: Summary) -> list[str]:
     return lines
 
 
-def _reasons(summary: Summary) -> list[str]:
-    seen = words.reasons(summary)
+def _reasons(summary: Summary, *, notes: bool) -> list[str]:
+    """The table of what taints (or was not watched), or of what is only told."""
+    seen = [s for s in words.reasons(summary) if (s.reason.severity == "info") == notes]
     if not seen:
         return []
     rows = ["| code | severity | where | seen | what to do |", "| --- | --- | --- | --- | --- |"]

@@ -8,7 +8,7 @@ from specgauge.analyze.document import Cell, Comparison, LoadFacts, Summary
 from specgauge.analyze.records import DRIFT_ROLE
 from specgauge.analyze.stats import mean
 from specgauge.analyze.validity import worse
-from specgauge.report import energy, numbers
+from specgauge.report import energy, numbers, published
 from specgauge.report.table import Column, Table, Value
 
 TEXT = {
@@ -301,26 +301,6 @@ def _yes(value: bool | None) -> str:
     return numbers.MISSING if value is None else "yes" if value else "no"
 
 
-def references(summary: Summary) -> Table:
-    """Published results beside ours."""
-    names = ("source", "variant", "load", "metric", "basis")
-    columns = (
-        *(Column(name, name) for name in names),
-        Column("theirs", "theirs", lambda v: numbers.number(v, 2)),
-        Column("ours", "ours", lambda v: numbers.number(v, 2)),
-        Column("difference", "difference", lambda v: numbers.MISSING if v is None else f"{v:+.0%}"),
-        Column("their_conditions", "their conditions"),
-        _text("verdict"),
-    )
-    rows: list[list[Value]] = [
-        [r.source, r.variant, r.load, r.metric.replace("_", " "), r.basis, r.theirs, r.ours,
-         r.difference, ", ".join(r.conditions.get(k, "") for k in ("model", "gpu", "vllm")),
-         r.verdict]
-        for r in summary.references
-    ]  # fmt: skip
-    return Table("references", "Published results beside ours", columns, rows)
-
-
 def comparisons(summary: Summary) -> Table:
     """Every comparison, for programs."""
     names = ("variant", "against", "load", "metric", "basis", "speedup", "low", "high", "rounds",
@@ -338,7 +318,7 @@ def every(summary: Summary) -> list[Table]:
     loads = [per_load(summary, load) for load in summary.loads]
     tables = [
         headline(summary), corrected(summary), *loads, energy.table(summary), all_cells(summary),
-        checks(summary), references(summary), comparisons(summary),
+        checks(summary), published.table(summary), comparisons(summary),
     ]  # fmt: skip
     return [table for table in tables if table.rows]
 
