@@ -14,6 +14,9 @@ CAPTION = (
     "dots single cells. A verdict that is not VALID is written on its bar; INVALID bars are hollow."
 )
 
+SIDE_BY_SIDE = 6
+"""Bars whose verdicts fit beside each other; of more, they are written upwards."""
+
 
 def draw(summary: Summary) -> Figure | None:
     """Grouped bars, or None without a closed load that gave a token."""
@@ -30,7 +33,7 @@ def draw(summary: Summary) -> Figure | None:
     with style.context():
         figure, (axes,) = style.new(3.1)
         axes.grid(axis="x", visible=False)
-        highest = 0.0
+        highest, turned = 0.0, False
         for i, name in enumerate(names):
             look = looks[name]
             for group, load in enumerate(loads):
@@ -55,17 +58,20 @@ def draw(summary: Summary) -> Figure | None:
                     axes.plot([x] * len(values), values, **style.DOT)
                 verdict = style.mark(shown)
                 text = numbers.number(height, 1 if height < 100 else 0)
+                crowded = bool(verdict) and len(names) * len(loads) > SIDE_BY_SIDE
                 axes.annotate(
-                    f"{verdict}\n{text}" if verdict else text,
+                    f"{text} {verdict}" if crowded else f"{verdict}\n{text}".strip(),
                     (x, max(values)),
                     xytext=(0, 2),
                     textcoords="offset points",
                     ha="center",
                     va="bottom",
                     fontsize=8,
+                    rotation=90 if crowded else 0,
                 )
+                turned = turned or crowded
         axes.set_xticks(range(len(loads)), [str(load.concurrency) for load in loads])
-        axes.set_ylim(0, highest * 1.15 or 1.0)
+        axes.set_ylim(0, highest * (1.4 if turned else 1.15) or 1.0)
         axes.set_xlabel("Concurrency (requests in flight)")
         axes.set_ylabel("Total tokens per second")
         figure.legend(
