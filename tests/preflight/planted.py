@@ -16,6 +16,8 @@ from specgauge.gpu.fake import FakeGpu, FakeNvml
 from specgauge.preflight.context import Context
 
 GIB = 2**30
+CARD = "GPU-preflight-a"
+"""No other test's: planted cards carry every server of this machine that names them."""
 
 QWEN3_32B: dict[str, Any] = {
     "architectures": ["Qwen3ForCausalLM"], "hidden_size": 5120, "intermediate_size": 25600,
@@ -61,7 +63,7 @@ class Cards(FakeNvml):
 
 def card(**more: Any) -> FakeGpu:
     """A 96 GB card, free."""
-    return FakeGpu("GPU-a", "00000000:41:00.0", **{"total": 95 * GIB, **more})
+    return FakeGpu(CARD, "00000000:41:00.0", **{"total": 95 * GIB, **more})
 
 
 class Machine:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from planted import EAGLE3_32B, GIB, QWEN3_32B, Machine, card
+from planted import CARD, EAGLE3_32B, GIB, QWEN3_32B, Machine, card
 
 from specgauge.errors import UsageError
 from specgauge.gpu.fake import FakeGpu, FakeProcess
@@ -30,7 +30,7 @@ def test_free_card(machine: Machine) -> None:
     context = machine.context(bus_id="41:00.0")
     assert gpu.driver(context).status == "ok"
     seen = gpu.card(context).seen
-    for part in ("00000000:41:00.0", "GPU-a", "95.0 GiB", "12.0"):
+    for part in ("00000000:41:00.0", CARD, "95.0 GiB", "12.0"):
         assert part in seen
     assert gpu.tenants(context).status == "ok"
     context.close()
@@ -55,10 +55,10 @@ def test_only_card_needs_no_name_and_two_do(machine: Machine) -> None:
     context = machine.context()
     assert looked(context).status == "ok"
     context.close()
-    machine.cards = [card(), FakeGpu("GPU-b", "00000000:C1:00.0")]
+    machine.cards = [card(), FakeGpu("GPU-preflight-b", "00000000:C1:00.0")]
     with pytest.raises(UsageError) as caught:
         looked(machine.context())
-    for part in ("00000000:41:00.0", "GPU-a", "00000000:c1:00.0", "GPU-b"):
+    for part in ("00000000:41:00.0", CARD, "00000000:c1:00.0", "GPU-preflight-b"):
         assert part in str(caught.value)
 
 
@@ -70,12 +70,12 @@ def test_unknown_card_lists_those_present(machine: Machine, bus_id: str) -> None
 
 
 def test_bus_id_from_the_environment(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine.cards = [card(), FakeGpu("GPU-b", "00000000:C1:00.0")]
+    machine.cards = [card(), FakeGpu("GPU-preflight-b", "00000000:C1:00.0")]
     monkeypatch.setenv("GPU_PCI_BUS_ID", "0000:C1:00.0")
     context = machine.context()
     looked(context)
     assert context.found.gpu is not None
-    assert context.found.gpu.device.uuid == "GPU-b"
+    assert context.found.gpu.device.uuid == "GPU-preflight-b"
     context.close()
 
 
@@ -95,8 +95,8 @@ def test_silent_card(machine: Machine) -> None:
 def test_tenants_are_named_and_free_cards_offered(machine: Machine) -> None:
     machine.cards = [
         card(processes=[FakeProcess(os.getpid(), 12 * GIB)]),
-        FakeGpu("GPU-b", "00000000:C1:00.0"),
-        FakeGpu("GPU-c", "00000000:D1:00.0", processes=[FakeProcess(1, GIB)]),
+        FakeGpu("GPU-preflight-b", "00000000:C1:00.0"),
+        FakeGpu("GPU-preflight-c", "00000000:D1:00.0", processes=[FakeProcess(1, GIB)]),
     ]
     result = looked(machine.context(bus_id="41:00.0"))
     assert result.status == "fail"
@@ -127,7 +127,7 @@ def test_who_is_on_it_may_not_be_told(machine: Machine) -> None:
 
 
 def test_another_specgauge_is_not_disturbed(machine: Machine) -> None:
-    lock = DeviceLock("GPU-a")
+    lock = DeviceLock(CARD)
     assert lock.acquire(0, lambda _: False, "ann, pid 4711")
     result = looked(machine.context())
     lock.release()
@@ -138,7 +138,7 @@ def test_another_specgauge_is_not_disturbed(machine: Machine) -> None:
 def test_lock_is_held_until_the_end(machine: Machine) -> None:
     context = machine.context()
     looked(context)
-    other = DeviceLock("GPU-a")
+    other = DeviceLock(CARD)
     assert not other.acquire(0, lambda _: False)
     context.close()
     assert other.acquire(0, lambda _: False)

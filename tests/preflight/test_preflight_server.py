@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted import ENVIRONMENT, GIB, MATMUL, TORCH, Machine
+from planted import CARD, ENVIRONMENT, GIB, MATMUL, TORCH, Machine
 
 from specgauge.errors import EnvironmentFault
 from specgauge.preflight.checks import flags, place, server, toolchain, torch
@@ -171,8 +171,8 @@ def test_torch_s_build(machine: Machine, told: dict[str, Any], status: str, word
     ("told", "status", "word"),
     [
         (MATMUL, "ok", "right"),
-        (MATMUL | {"uuid": "a"}, "ok", "right"),
-        (MATMUL | {"uuid": "GPU-b"}, "fail", "GPU-b"),
+        (MATMUL | {"uuid": "preflight-a"}, "ok", "right"),
+        (MATMUL | {"uuid": "GPU-preflight-b"}, "fail", "GPU-preflight-b"),
         (MATMUL | {"right": False}, "fail", "wrong"),
         (
             MATMUL | {"error": "CUDA error: no kernel image is available for execution"},
@@ -198,7 +198,7 @@ def test_hung_gpu_is_bounded(machine: Machine, monkeypatch: pytest.MonkeyPatch) 
 
 def test_questions_go_to_the_card_by_uuid(machine: Machine) -> None:
     env = machine.on_card().server_env()
-    assert env["CUDA_VISIBLE_DEVICES"] == "GPU-a"
+    assert env["CUDA_VISIBLE_DEVICES"] == CARD
     assert env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 

@@ -99,6 +99,9 @@ class Experiment(StrictModel):
     """Repeat a cell that stood still, on the same server after its last cell."""
     compile_cache: Literal["shared", "per-variant", "fresh"] = "shared"
     server: Server = Server()
+    on_graph_failure: Literal["stop", "eager_for_all"] = "stop"
+    """A server that dies while it captures CUDA graphs: ``eager_for_all`` begins a new run with
+    ``enforce-eager`` for *all* variants; ``stop`` says so and goes on without that variant."""
     slo: Slo | None = None
     expected_s: dict[str, float] = {}
     """Typical seconds of each step (``launch``, ``warmup``, ``c1``, …), only to foretell the time

@@ -9,7 +9,7 @@ from typing import Any
 from specgauge.record.manifest import Manifest
 from specgauge.serve.redact import strike_out, strike_out_args, strike_out_argv
 
-_UNTELLING = frozenset({"variants", "description", "expected_s", "confirm"})
+_UNTELLING = frozenset({"variants", "description", "expected_s", "confirm", "on_graph_failure"})
 """Keys of an experiment that do not change what a start measures."""
 
 PER_COMMAND = frozenset({"host", "port", "ready_timeout_s", "stop_grace_s"})
