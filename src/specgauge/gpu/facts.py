@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from specgauge.gpu.device import Device, Nvml, NvmlFault, Traits
+from specgauge.errors import SpecgaugeError
+from specgauge.gpu.device import Device, Nvml, NvmlFault, NvmlUnavailable, Traits
+from specgauge.gpu.find import by_uuid
+from specgauge.gpu.nvml import open_nvml
 
 
 def facts(nvml: Nvml, device: Device) -> dict[str, Any]:
@@ -33,3 +36,12 @@ def facts(nvml: Nvml, device: Device) -> dict[str, Any]:
         "max_sm_clock_mhz": traits.max_sm_clock_mhz,
         "max_memory_clock_mhz": traits.max_memory_clock_mhz,
     }
+
+
+def facts_of(uuid: str) -> dict[str, Any] | None:
+    """``facts`` of the card or MIG instance ``uuid``; None where it cannot be asked."""
+    try:
+        nvml = open_nvml()
+        return facts(nvml, by_uuid(nvml, uuid))
+    except (NvmlUnavailable, NvmlFault, SpecgaugeError):
+        return None

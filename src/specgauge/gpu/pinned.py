@@ -17,6 +17,10 @@ from specgauge.gpu.occupancy import Occupancy, wait_free
 TELL_EVERY_S = 60.0
 """While the same people stay: one line a minute."""
 
+SETTLE_S = 5.0
+"""Waited even by those who do not wait for others: the driver lists a process that has just ended
+a moment longer."""
+
 
 class Pinned:
     """One GPU, as chosen; every word about it goes to ``tell``."""
@@ -84,7 +88,7 @@ class Pinned:
                 not answer.
         """
         began = self._clock() - waited_s
-        limit = max(0.0, self._wait_s - waited_s)
+        limit = max(SETTLE_S, self._wait_s - waited_s)
         try:
             seen = wait_free(
                 self.nvml,
@@ -112,6 +116,8 @@ class Pinned:
         return found
 
     def _say(self, who: str, words: str, began: float) -> bool:
+        if not self._wait_s:
+            return True
         now = self._clock()
         if self._told is None or self._told[0] != who or now - self._told[1] >= TELL_EVERY_S:
             self._told = (who, now)
