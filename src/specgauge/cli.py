@@ -106,7 +106,8 @@ def run(
 
     Goes on with the newest run of the same settings that is not complete.
     """
-    from specgauge.run.executor import Request, execute
+    from specgauge.run.eager import execute
+    from specgauge.run.executor import Request
     from specgauge.run.on_gpu import process_runtime
 
     if run_id is not None:

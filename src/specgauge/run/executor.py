@@ -44,6 +44,8 @@ class RunOutcome:
     failed: list[str] = field(default_factory=list)
     """One line a start that was not measured completely."""
     interrupted: bool = False
+    graph_failure: str | None = None
+    """The start that died while it captured CUDA graphs, if that ended the run (run/eager.py)."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +155,17 @@ def _make_all(
             progress.note(f"✗ {start.title}: {result.error}", "red")
             if not result.ready:
                 hopeless.add(plan.variant)
+                if result.died_of == "graph_capture" and _eager_for_all(resolved):
+                    outcome.graph_failure = start.title
+                    break
     except KeyboardInterrupt:
         outcome.interrupted = True
     finally:
         progress.close()
+
+
+def _eager_for_all(resolved: Resolved) -> bool:
+    return resolved.experiment.on_graph_failure == "eager_for_all"
 
 
 def _announce(

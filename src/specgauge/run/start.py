@@ -21,12 +21,14 @@ from specgauge.record.documents import Launch, Outcome
 from specgauge.record.layout import FIRST_CALL, WARMUP, RunPaths, StartPaths
 from specgauge.run.client import Client
 from specgauge.run.command import Command, build, compile_cache
+from specgauge.run.death import explained
 from specgauge.run.measuring import Measuring, Place
 from specgauge.run.observer import Observer
 from specgauge.run.progress import Progress
 from specgauge.run.runtime import Runtime
 from specgauge.run.telemetry import recorder_for
 from specgauge.scrape.process import Scraper
+from specgauge.serve.diagnosis import Kind
 from specgauge.serve.protocol import Server, ServerDied, ServerSpec
 from specgauge.serve.redact import strike_out_args
 
@@ -40,6 +42,8 @@ class StartResult:
     ready: bool = False
     """The server had become ready; if not, starting it again will hardly help."""
     server_died: bool = False
+    died_of: Kind | None = None
+    """What its log says of its end (serve/diagnosis.py)."""
     vllm_version: str | None = None
 
 
@@ -146,8 +150,7 @@ class Start:
             self._result.state = state = "failed" if measuring.incomplete else "complete"
             error = "; ".join(measuring.incomplete) or None
         except ServerDied as died:
-            self._result.server_died = True
-            error = str(died)
+            error = self._died(str(died))
         except KeyboardInterrupt:
             state, error = "interrupted", "interrupted"
             raise
@@ -155,15 +158,21 @@ class Start:
             # A call that fails because the server has just died is the server's failure: the
             # other variants go on.
             death = self._server.death() if self._result.ready else None
-            error = str(fault) if death is None else f"the server ended: {death}"
+            error = str(fault)
             if death is None:
                 raise
-            self._result.server_died = True
+            error = self._died(f"the server ended: {death}")
         finally:
             self._result.error = error
             with uninterrupted(), self._step("stop", "stopping the server"):
                 self._finish(scraper, state, error)
         return self._result
+
+    def _died(self, how: str) -> str:
+        """Note that the server died; what to tell of it."""
+        death = explained(how, self._paths.server_log, self._resolved)
+        self._result.server_died, self._result.died_of = True, death.kind
+        return death.message
 
     def _server_pid(self) -> int | None:
         """The server's process, where it is one of this system's."""
