@@ -181,3 +181,9 @@ def stack(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
 def interrupt(process: subprocess.Popen[str]) -> None:
     """Ctrl-C at the terminal: to the whole foreground group."""
     os.killpg(process.pid, signal.SIGINT)
+
+
+def is_loaded(stack: Stack) -> bool:
+    """Whether a request of the load (or warm-up) has reached ngram's server: a cell has begun."""
+    logs = stack.results.glob("planted/*/ngram/start-0/server.log")
+    return any("POST /v1/completions" in log.read_text() for log in logs)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from compose_stack import ROOT, UID, Stack
+from compose_stack import ROOT, UID, Stack, is_loaded
 
 from specgauge.stack.env import put
 
@@ -118,7 +118,7 @@ def test_ctrl_c_ends_with_130(stack: Stack, checkout: Path) -> None:
         process_group=0,
     )
     deadline = time.monotonic() + 60
-    while not list(stack.results.glob("planted/*/ngram/start-0/c1/repeat-0")):
+    while not is_loaded(stack):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from compose_stack import Stack, interrupt
+from compose_stack import Stack, interrupt, is_loaded
 
 pytestmark = pytest.mark.docker
 
@@ -136,9 +136,7 @@ def test_never_ready_is_recorded(stack: Stack) -> None:
 def test_ctrl_c_stops_everything_and_keeps_the_record(stack: Stack) -> None:
     stack.experiment({"step_ms": {1: 200.0}})
     process = stack.start("--profile", "ngram", "up")
-    wait_for(
-        "the first cell", lambda: list(stack.results.glob("planted/*/ngram/start-0/c1/repeat-0"))
-    )
+    wait_for("the first request", lambda: is_loaded(stack))
 
     interrupt(process)
     output, _ = process.communicate(timeout=100)
@@ -147,15 +145,15 @@ def test_ctrl_c_stops_everything_and_keeps_the_record(stack: Stack) -> None:
     stack.assert_stopped()
     outcome = json.loads((stack.run_folder() / "ngram/start-0/outcome.json").read_text())
     assert outcome["state"] == "interrupted", output
+    cell = json.loads((stack.run_folder() / "ngram/start-0/c1/repeat-0/cell.json").read_text())
+    assert cell["state"] == "incomplete"
     assert launch(stack)["ended_at"] is not None
 
 
 def test_killed_load_generator_takes_the_server_with_it(stack: Stack) -> None:
     stack.experiment({"step_ms": {1: 200.0}})
     process = stack.start("--profile", "ngram", "up")
-    wait_for(
-        "the first cell", lambda: list(stack.results.glob("planted/*/ngram/start-0/c1/repeat-0"))
-    )
+    wait_for("the first request", lambda: is_loaded(stack))
 
     stack.compose("kill", "loadgen-ngram")
     process.communicate(timeout=100)

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from specgauge.serve.redact import STRUCK
 
+_POLLING = re.compile(rb'"GET /(metrics|health) HTTP/1\.\d" 200 OK$')
+"""The server's access lines of our own looking, six a second: for the file, not for a terminal."""
+
 
 class LineLog:
     """Appends ``<UTC, ms> <O|E> <line>``; the time is that of the read that ended the line.
@@ -47,5 +50,6 @@ class LineLog:
             # A full disk must not block the server's output, nor end the one who can stop it.
             self.error = str(error)
         if self._tee:
-            sys.stdout.buffer.write(b"".join(line + b"\n" for line in lines))
+            shown = [line for line in lines if not _POLLING.search(line)]
+            sys.stdout.buffer.write(b"".join(line + b"\n" for line in shown))
             sys.stdout.buffer.flush()
