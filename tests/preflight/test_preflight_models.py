@@ -87,7 +87,13 @@ def test_hub_names(tmp_path: Path) -> None:
 
 
 def told(**more: Any) -> dict[str, Any]:
-    files = {"config.json": 700, "a.safetensors": 40, "b.safetensors": 60, "original/c.pth": 0}
+    files = {
+        "config.json": 700,
+        "a.safetensors": 40,
+        "b.safetensors": 60,
+        "d.bin": 100,
+        "original/c.pth": 100,
+    }
     return {"error": None, "kind": None, "files": files, "config": QWEN3_32B, "commit": "c", **more}
 
 
@@ -140,6 +146,19 @@ def test_hub_may_give_it(machine: Machine) -> None:
     assert context.found.files["some/model"].on_hub == 100
     assert context.found.files["some/model"].config == QWEN3_32B  # for the memory check
     assert models.weights(machine.context(fetch=True)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("files", "size"),
+    [
+        ({"a.safetensors": 5, "b.safetensors": 6, "c.bin": 100, "original/d.pth": 100}, 11),
+        ({"a.safetensors": 5, "consolidated.safetensors": 100}, 5),
+        ({"pytorch_model-1.bin": 5, "pytorch_model-2.bin": 6, "tokenizer.json": 100}, 11),
+        ({"config.json": 1}, 0),
+    ],
+)
+def test_bytes_that_vllm_reads(files: dict[str, int], size: int) -> None:
+    assert models.read_bytes(files) == size
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from specgauge.preflight.result import Result, fail, ok, skipped, warn
 
 HUB_LIMIT_S = 90.0
 """For all models together; the hub library itself tries again a few times."""
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+_SAFETENSORS, _OTHER_WEIGHTS = ".safetensors", (".bin", ".pt", ".pth")
 _FORBIDDEN = ("GatedRepoError", "401", "403", "Unauthorized", "Forbidden")
 
 
@@ -96,7 +96,7 @@ def _ask_hub(
     for files, told in zip(absent, answer.value, strict=True):
         if told["error"] is not None:
             return _refused(files.name, told["kind"], told["error"], endpoint)
-        total = sum(size for file, size in told["files"].items() if file.endswith(_WEIGHTS))
+        total = read_bytes(told["files"])
         context.found.files[files.name] = dataclasses.replace(
             files, config=told["config"] or files.config, indexed=total, on_hub=total
         )
@@ -111,6 +111,14 @@ def _ask_hub(
         "the same command with --fetch brings it after all other checks; without it the first "
         "start of the server does, while a run waits",
     )
+
+
+def read_bytes(files: dict[str, int]) -> int:
+    """Bytes of the weights that vLLM reads of a model with these ``files`` (name → size): those in
+    safetensors if there are any, without other packings of the same (inside/fetch.py)."""
+    plain = {f: n for f, n in files.items() if not f.startswith(("original/", "consolidated"))}
+    safe = sum(size for file, size in plain.items() if file.endswith(_SAFETENSORS))
+    return safe or sum(size for file, size in plain.items() if file.endswith(_OTHER_WEIGHTS))
 
 
 def _refused(name: str, kind: str, error: str, endpoint: str) -> Result:
