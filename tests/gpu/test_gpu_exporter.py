@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 
+from specgauge.gpu.exported import facts_in, gpu_of_stack
 from specgauge.gpu.exporter import GpuCollector
+from specgauge.gpu.facts import facts
 from specgauge.gpu.fake import FakeGpu, FakeNvml, FakeProcess
 from specgauge.serve.control import Control, hold
 
@@ -61,3 +63,37 @@ def test_hidden_processes_are_not_zero(tmp_path: Path) -> None:
     made = registry(FakeNvml(cards), "GPU-a", None, tmp_path)
     assert value(made, "processes", "GPU-a", owner="other") is None
     assert value(made, "memory_used_bytes", "GPU-a") == 2**29
+
+
+def test_what_the_stack_learns_of_its_card(tmp_path: Path) -> None:
+    """The facts by way of the exporter are those that NVML itself gives."""
+    nvml = FakeNvml([FakeGpu("GPU-a", "00000000:41:00.0")])
+    text = generate_latest(registry(nvml, "GPU-a", None, tmp_path)).decode()
+    assert facts_in(text) == facts(nvml, nvml.devices()[0])
+    assert facts_in("") is None
+    assert facts_in("{") is None
+
+
+def test_a_mig_instance_and_only_its_tenants(tmp_path: Path) -> None:
+    own = FakeProcess(10)
+    cards = [
+        FakeGpu("GPU-a", "00000000:41:00.0", mig=True, mig_uuids=["MIG-1", "MIG-2"],
+                processes=[own, FakeProcess(11)]),
+        FakeGpu("MIG-1", "00000000:41:00.0", instance=True, processes=[own]),
+    ]  # fmt: skip
+    made = registry(FakeNvml(cards), "MIG-1", None, tmp_path)
+    assert value(made, "processes", "GPU-a", owner="unknown") == 1
+    found = facts_in(generate_latest(made).decode())
+    assert found is not None
+    assert (found["uuid"], found["mig"], found["memory_gib"]) == ("MIG-1", True, None)
+
+
+def test_a_stack_without_a_gpu_asks_nobody_and_a_silent_exporter_has_a_limit() -> None:
+    waited: list[float] = []
+    nowhere = {"SPECGAUGE_GPU_METRICS": "http://127.0.0.1:9/metrics"}
+    assert gpu_of_stack([], nowhere, sleep=waited.append) is None
+    assert gpu_of_stack(None, nowhere, sleep=waited.append) is None
+    assert waited == []
+    found = gpu_of_stack(["NVIDIA H200"], nowhere, sleep=waited.append)
+    assert found == {"name": "NVIDIA H200", "uuid": None, "pci_bus_id": None}
+    assert sum(waited) == 10.0

@@ -13,11 +13,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import MetricsHandler
 
 from specgauge.gpu import recorder as recorder_module
+from specgauge.gpu.exported import gpu_of_stack
 from specgauge.gpu.exporter import GpuCollector
 from specgauge.gpu.fake import FakeGpu, FakeNvml
 from specgauge.gpu.recorder import Recorder
+from specgauge.record.layout import RunPaths, StartPaths
+from specgauge.record.manifest import Manifest, WorkloadFacts, write_manifest
 from specgauge.record.schema import TELEMETRY
-from specgauge.run.machine import gpu_of_stack
 from specgauge.run.telemetry import recorder_for
 
 CARD = {"uuid": "GPU-a", "pci_bus_id": "00000000:41:00.0", "power_w": 400.0}
@@ -92,33 +94,44 @@ def test_a_driver_that_hangs_is_not_waited_for(
     assert not (tmp_path / "t.parquet").exists()
 
 
-def test_the_stack_s_exporter_is_asked_instead(tmp_path: Path) -> None:
+@pytest.fixture
+def exporter():
     registry = CollectorRegistry()
     nvml = FakeNvml([FakeGpu("GPU-a", "00000000:41:00.0", power_w=400.0)])
     registry.register(GpuCollector(nvml, "GPU-a", None, Path("/proc")))
     server = ThreadingHTTPServer(("127.0.0.1", 0), MetricsHandler.factory(registry))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}/metrics"
-    environ = {"SPECGAUGE_GPU_METRICS": url, "GPU_UUID": "GPU-a", "GPU_PCI_BUS_ID": "41:00.0"}
-    assert gpu_of_stack(environ) == {"uuid": "GPU-a", "pci_bus_id": "41:00.0"}
-    made = recorder_for(object(), tmp_path / "t.parquet", environ)
+    yield f"http://127.0.0.1:{server.server_port}/metrics"
+    server.shutdown()
+    server.server_close()
+
+
+def begun(folder: Path, gpu: dict | None, runtime: str = "compose") -> tuple[RunPaths, StartPaths]:
+    run = RunPaths(folder)
+    workload = WorkloadFacts(name="w", sha256="", prompts=1)
+    manifest = Manifest(run_id="r", created_at="", experiment={}, model={}, variants={},
+                        workload=workload, runtime=runtime, fingerprint="f", gpu=gpu)  # fmt: skip
+    write_manifest(run.manifest, manifest)
+    return run, run.start("ngram", 0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_stack_s_exporter_is_asked_instead(tmp_path: Path, exporter: str, known: bool) -> None:
+    environ = {"SPECGAUGE_GPU_METRICS": exporter}
+    gpu = gpu_of_stack(["Planted GPU"], environ) if known else {"name": "Planted", "uuid": None}
+    run, start = begun(tmp_path, gpu)
+    made = recorder_for(object(), run, start, environ)
     assert made is not None
     made.start()
     wait()
     assert made.stop() is None
-    server.shutdown()
-    server.server_close()
-    rows = pd.read_parquet(tmp_path / "t.parquet")
+    rows = pd.read_parquet(start.telemetry)
     assert (rows["power_w"] == 400.0).all()
     assert rows["other"].dropna().tolist()[0] == 0
     assert rows["energy_j"].is_monotonic_increasing
 
 
 def test_without_a_gpu_nothing_watches(tmp_path: Path) -> None:
-    for environ in (
-        {},
-        {"GPU_UUID": "GPU-a"},
-        {"SPECGAUGE_GPU_METRICS": "http://x", "GPU_UUID": ""},
-    ):
-        assert gpu_of_stack(environ) is None
-        assert recorder_for(object(), tmp_path / "t.parquet", environ) is None
+    assert recorder_for(object(), *begun(tmp_path / "1", None), {}) is None
+    on_host = begun(tmp_path / "2", {"uuid": "GPU-a"}, "process")
+    assert recorder_for(object(), *on_host, {}) is None

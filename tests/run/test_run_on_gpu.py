@@ -15,8 +15,10 @@ from specgauge.gpu import throttle
 pytestmark = pytest.mark.system
 GIB = 2**30
 BUS_A, BUS_B = "00000000:41:00.0", "00000000:c1:00.0"
-A = {"uuid": "GPU-a", "pci_bus_id": BUS_A, "name": "Planted A", "power_w": 500.0}
-B = {"uuid": "GPU-b", "pci_bus_id": BUS_B, "name": "Planted B"}
+UUID_A, UUID_B = f"GPU-{os.getpid()}-a", f"GPU-{os.getpid()}-b"
+"""Planted cards see the servers of all tests on this machine that are given the same UUID."""
+A = {"uuid": UUID_A, "pci_bus_id": BUS_A, "name": "Planted A", "power_w": 500.0}
+B = {"uuid": UUID_B, "pci_bus_id": BUS_B, "name": "Planted B"}
 INTRUDER = {"pid": os.getpid(), "memory": 20 * GIB}
 """Not below the run's servers: somebody else's."""
 
@@ -70,12 +72,12 @@ def test_a_good_run_knows_its_gpu_and_its_joules(machine: Machine) -> None:
     done = machine.run()
     assert done.returncode in (0, 3), done.stderr  # 3: this machine starved the client
     assert no_trace(done)
-    assert f"GPU Planted A at {BUS_A} (the only one here), GPU-a" in done.stdout
+    assert f"GPU Planted A at {BUS_A} (the only one here), {UUID_A}" in done.stdout
     assert "can be reached by every user of this machine" in done.stdout
     manifest = machine.project.document("manifest.json")
-    assert (manifest["gpu"]["uuid"], manifest["gpu"]["driver"]) == ("GPU-a", "999.99")
+    assert (manifest["gpu"]["uuid"], manifest["gpu"]["driver"]) == (UUID_A, "999.99")
     launch = machine.launch()
-    assert launch["env"]["CUDA_VISIBLE_DEVICES"] == "GPU-a"
+    assert launch["env"]["CUDA_VISIBLE_DEVICES"] == UUID_A
     assert launch["env"]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert launch["gpu"]["pids_visible"] is True
     assert launch["gpu"]["memory_ready"] == launch["gpu"]["memory_before"] + 10 * GIB
@@ -198,22 +200,22 @@ def test_of_two_cards_one_must_be_named(
     done = machine.run(*words)
     assert done.returncode == code
     assert expected in done.stderr
-    assert f"{BUS_B}  GPU-b  Planted B" in done.stderr
+    assert f"{BUS_B}  {UUID_B}  Planted B" in done.stderr
     assert no_trace(done)
     assert not (machine.project.root / "results").exists()
 
 
 def test_the_card_that_env_names(machine: Machine) -> None:
     machine.plant(A, B)
-    (machine.project.root / ".env").write_text(f"GPU_PCI_BUS_ID={BUS_B}\nGPU_UUID=GPU-b\n")
+    (machine.project.root / ".env").write_text(f"GPU_PCI_BUS_ID={BUS_B}\nGPU_UUID={UUID_B}\n")
     done = machine.run()
     assert done.returncode in (0, 3), done.stderr
     assert "GPU_PCI_BUS_ID in .env" in done.stdout
-    assert machine.launch()["gpu"]["uuid"] == "GPU-b"
+    assert machine.launch()["gpu"]["uuid"] == UUID_B
 
 
 def test_a_server_on_another_card_ends_the_run(machine: Machine) -> None:
-    machine.plant({**A, "serves": "nobody"}, {**B, "serves": "GPU-a"})
+    machine.plant({**A, "serves": "nobody"}, {**B, "serves": UUID_A})
     done = machine.run("--gpu", BUS_A)
     assert done.returncode == 5
     for part in (f"Planted A at {BUS_A}", f"Planted B at {BUS_B}"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import sys
 import threading
@@ -19,7 +20,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from specgauge.gpu.device import Device, Nvml, NvmlFault, NvmlUnavailable
+from specgauge.gpu.device import Device, Nvml, NvmlFault, NvmlUnavailable, Traits
 from specgauge.gpu.nvml import open_nvml
 from specgauge.gpu.occupancy import in_containers, look
 from specgauge.serve.control import FOLDER, Control
@@ -55,28 +56,45 @@ class GpuCollector(Collector):
             families["up"].add_metric(labels, 0)
             return
         families["up"].add_metric(labels, 1)
+        traits = self._about(device, labels, families["info"])
         memory = reading.memory
         values = {
             "power": reading.power_w,
             "energy": reading.energy_j,
-            "sm_clock": None if reading.sm_clock_mhz is None else reading.sm_clock_mhz * 1e6,
-            "memory_clock": (
-                None if reading.memory_clock_mhz is None else reading.memory_clock_mhz * 1e6
-            ),
+            "sm_clock": _hertz(reading.sm_clock_mhz),
+            "memory_clock": _hertz(reading.memory_clock_mhz),
             "temperature": reading.temperature_c,
             "utilisation": reading.utilisation,
             "throttle": reading.throttle_reasons,
             "memory_used": memory.used if memory else None,
             "memory_total": memory.total if memory else None,
+            "power_limit": traits.power_limit_w,
+            "sm_clock_max": _hertz(traits.max_sm_clock_mhz),
+            "memory_clock_max": _hertz(traits.max_memory_clock_mhz),
         }
         for name, value in values.items():
             if value is not None:
                 families[name].add_metric(labels, value)
         with contextlib.suppress(NvmlFault):
-            seen = look(self._nvml, device, in_containers(list(self._containers()), self._proc))
+            # On a card in MIG mode are other people's instances too: only ours is looked at.
+            part = device
+            if self._uuid in device.mig_uuids:
+                part = dataclasses.replace(device, uuid=self._uuid)
+            seen = look(self._nvml, part, in_containers(list(self._containers()), self._proc))
             for owner in _OWNERS if seen.tenants is not None else ():
                 count = sum(tenant.owner == owner for tenant in seen.tenants or ())
                 families["processes"].add_metric([*labels, owner], count)
+
+    def _about(self, device: Device, labels: list[str], info: GaugeMetricFamily) -> Traits:
+        """What stays the same about it: the words into ``info``, the numbers returned."""
+        traits, driver = Traits(None, None, None, None), ""
+        with contextlib.suppress(NvmlFault):
+            traits = self._nvml.traits(device)
+        with contextlib.suppress(NvmlFault):
+            driver = self._nvml.driver()
+        instance = self._uuid if self._uuid in device.mig_uuids else ""
+        info.add_metric([*labels, driver, traits.compute_capability or "", instance], 1)
+        return traits
 
     def _containers(self) -> Iterator[str]:
         """Ids of this stack's vLLM containers that live now."""
@@ -88,12 +106,24 @@ class GpuCollector(Collector):
                 yield str(runner["container"])
 
 
+def _hertz(megahertz: int | None) -> float | None:
+    return None if megahertz is None else megahertz * 1e6
+
+
 def _families() -> dict[str, GaugeMetricFamily]:
     def gauge(name: str, text: str, labels: tuple[str, ...] = _LABELS) -> GaugeMetricFamily:
         return GaugeMetricFamily(f"specgauge_gpu_{name}", text, labels=labels)
 
     return {
         "up": gauge("up", "1 if NVML answers about this card"),
+        "info": gauge(
+            "info",
+            "1; driver, compute capability and the pinned MIG instance, if any, as labels",
+            (*_LABELS, "driver", "compute_capability", "instance"),
+        ),
+        "power_limit": gauge("power_limit_watts", "Power limit in force"),
+        "sm_clock_max": gauge("sm_clock_max_hertz", "Highest clock of the multiprocessors"),
+        "memory_clock_max": gauge("memory_clock_max_hertz", "Highest clock of the memory"),
         "power": gauge("power_watts", "Power drawn"),
         "energy": gauge(
             "energy_joules", "The card's own energy counter, since its driver was loaded"

@@ -84,29 +84,50 @@ class ExporterSource:
     """
 
     def __init__(self, url: str, uuid: str) -> None:
+        self._page = _Page(url)
+        self._uuid = uuid
+
+    def sample(self, with_tenants: bool) -> Sample | None:
+        """See ``Source``."""
+        text = self._page.read()
+        return None if text is None else parse(text, self._uuid, with_tenants)
+
+
+class _Page:
+    """A page read again and again over one connection."""
+
+    def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._connection = http.client.HTTPConnection(
             parts.hostname or "127.0.0.1", parts.port or 80, timeout=TIMEOUT_S
         )
         self._path = parts.path or "/metrics"
-        self._uuid = uuid
 
-    def sample(self, with_tenants: bool) -> Sample | None:
-        """See ``Source``."""
+    def read(self) -> str | None:
         try:
             self._connection.request("GET", self._path)
             response = self._connection.getresponse()
-            body = response.read().decode("utf-8", "replace")
-            if response.status != 200:
-                return None
+            text = response.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException):  # starting or stopping
             self._connection.close()
             return None
-        return parse(body, self._uuid, with_tenants)
+        return text if response.status == 200 else None
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def fetch(url: str) -> str | None:
+    """The exporter's text once; None where it does not answer."""
+    page = _Page(url)
+    try:
+        return page.read()
+    finally:
+        page.close()
 
 
 def parse(text: str, uuid: str, with_tenants: bool = True) -> Sample | None:
-    """The exporter's text as a sample of the card ``uuid``.
+    """The exporter's text as a sample of the card ``uuid`` (empty: of the only one in it).
 
     Of a MIG instance's card only what they share: its power is also other people's.  None: the
     card is not in it, or did not answer.
@@ -121,7 +142,7 @@ def parse(text: str, uuid: str, with_tenants: bool = True) -> Sample | None:
             if not name.startswith(_PREFIX):
                 continue
             told = json.loads(labels)
-            if told.get("uuid") != uuid and not instance:
+            if uuid and told.get("uuid") != uuid and not instance:
                 continue
             if "owner" in told:
                 owners[told["owner"]] = value

@@ -20,6 +20,7 @@ from specgauge.config.prompts import Prompts
 from specgauge.config.references import published
 from specgauge.config.resolve import Resolved
 from specgauge.errors import EnvironmentFault
+from specgauge.gpu.exported import gpu_of_stack
 from specgauge.interrupts import terminate_as_interrupt
 from specgauge.plan import StartPlan, starts
 from specgauge.record.atomic import write_json
@@ -29,7 +30,7 @@ from specgauge.record.layout import CONFIRM, PREFILL, RunPaths, is_measured
 from specgauge.record.manifest import Manifest, WorkloadFacts, read_manifest, write_manifest
 from specgauge.record.runs import OpenRun, completed, new_run_id, open_run, outcome_of
 from specgauge.run.command import model_folder
-from specgauge.run.machine import git_facts, gpu_of_stack, machine_facts, packages_of, who_reaches
+from specgauge.run.machine import git_facts, machine_facts, packages_of, who_reaches
 from specgauge.run.observer import NOBODY, Observer
 from specgauge.run.progress import Durations, Progress, words
 from specgauge.run.runtime import GPU, ProcessRuntime, Runtime, holding
@@ -201,8 +202,10 @@ def _manifest(resolved: Resolved, project: Project, request: Request, runtime: R
     workload, warmup = _facts(resolved.prompts), _facts(resolved.warmup_prompts)
     assert workload is not None
     machine = {**machine_facts(), **runtime.machine()}
-    gpu = machine.pop(GPU, None) or gpu_of_stack(os.environ)
-    if gpu is not None:
+    gpu = machine.pop(GPU, None)
+    if runtime.name == "compose":
+        gpu = gpu_of_stack(machine.get("gpus"), os.environ)
+    if gpu is not None and gpu["uuid"]:
         machine["gpu_uuid"] = gpu["uuid"]
     mark = fingerprint(
         {

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,6 @@ from specgauge.config.project import Project
 from specgauge.gpu.device import NvmlFault, NvmlUnavailable
 from specgauge.gpu.nvml import open_nvml
 from specgauge.serve.packages import TELLING
-
-GPU_METRICS = "SPECGAUGE_GPU_METRICS"
-"""Environment variable of the Compose way: URL of the GPU exporter's metrics."""
 
 
 def machine_facts() -> dict[str, Any]:
@@ -44,14 +40,6 @@ def _gpus() -> list[str] | None:
         return []
     except NvmlFault:
         return None
-
-
-def gpu_of_stack(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """The GPU of the Compose way as the load generator's container is told; None without one."""
-    uuid = environ.get("GPU_UUID", "")
-    if not environ.get(GPU_METRICS) or not uuid:
-        return None
-    return {"uuid": uuid, "pci_bus_id": environ.get("GPU_PCI_BUS_ID") or None}
 
 
 def who_reaches(server: Server) -> str:

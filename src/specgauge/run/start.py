@@ -134,7 +134,7 @@ class Start:
             self._check_version()
             scraper = Scraper(self._spec.url, self._paths.metrics, self._server_pid())
             scraper.start()
-            self._recorder = recorder_for(self._server, self._paths.telemetry, os.environ)
+            self._recorder = recorder_for(self._server, self._run, self._paths, os.environ)
             if self._recorder is not None:
                 self._recorder.start()
             measuring = Measuring(

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
+from specgauge.gpu.exported import url_of
 from specgauge.gpu.recorder import Recorder
-from specgauge.run.machine import GPU_METRICS, gpu_of_stack
+from specgauge.record.layout import RunPaths, StartPaths
+from specgauge.record.manifest import read_manifest
 from specgauge.serve.on_gpu import OnGpu
 from specgauge.serve.protocol import Server
 
 
-def recorder_for(server: Server, out: Path, environ: Mapping[str, str]) -> Recorder | None:
+def recorder_for(
+    server: Server, run: RunPaths, start: StartPaths, environ: Mapping[str, str]
+) -> Recorder | None:
     """The recorder of a start that is ready; None without a GPU."""
     if isinstance(server, OnGpu):
         uuid, spec = server.telemetry
-        return Recorder(out, uuid, spec)
-    gpu = gpu_of_stack(environ)
-    return None if gpu is None else Recorder(out, gpu["uuid"], {"url": environ[GPU_METRICS]})
+        return Recorder(start.telemetry, uuid, spec)
+    manifest = read_manifest(run.manifest)
+    if manifest.runtime != "compose" or manifest.gpu is None:
+        return None
+    # (No UUID: the exporter did not answer when the run began; it tells of the pinned card alone.)
+    return Recorder(start.telemetry, manifest.gpu["uuid"] or "", {"url": url_of(environ)})
