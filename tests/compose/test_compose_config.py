@@ -52,6 +52,18 @@ def pinned(service: dict[str, Any]) -> list[str]:
     return [uuid for d in reserved.get("devices", []) for uuid in d.get("device_ids") or []]
 
 
+def devices(service: dict[str, Any]) -> list[Any]:
+    reserved = service.get("deploy", {}).get("resources", {}).get("reservations", {})
+    return list(reserved.get("devices", []))
+
+
+def test_only_servers_and_the_exporter_ask_for_a_gpu() -> None:
+    found = services(*VARIANTS, "observe", "fetch")
+    servers = {f"vllm-{variant}" for variant in VARIANTS}
+    assert {n for n, s in found.items() if devices(s)} == {*servers, "gpu-exporter"}
+    assert not any(devices(s) for s in services(*VARIANTS, "observe", "fetch", cpu=True).values())
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_exactly_one_service_of_a_profile_gets_the_gpu_by_uuid(variant: str) -> None:
     found = services(variant, GPU_UUID="GPU-a")
