@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from specgauge.config.project import Project
+from specgauge.config.project import Project, cache_folder
 from specgauge.config.resolve import Resolved
 from specgauge.gpu.choose import BUS_ID
 from specgauge.gpu.device import Device, Nvml
 from specgauge.gpu.lock import DeviceLock
 from specgauge.gpu.nvml import open_nvml
 from specgauge.gpu.pinned import Pinned
-from specgauge.preflight.model_files import ModelFiles
+from specgauge.preflight.model_files import ModelFiles, hub_cache
 from specgauge.run.runtime import ProcessRuntime, Runtime
 from specgauge.stack.env import read
 
@@ -94,15 +95,32 @@ class Context:
             args |= {name.replace("_", "-"): value for name, value in source.items()}
         return args
 
+    def own_env(self, variant: str) -> dict[str, str]:
+        """The variables that ``variant``'s server is given: model, experiment, variant."""
+        resolved = self.resolved
+        own = resolved.model.server_env | resolved.experiment.server.env
+        return own | resolved.variants[variant].server_env
+
     def server_env(self) -> dict[str, str]:
         """The environment for questions to the server's Python: the user's, the model's, the
-        experiment's, and the one GPU by UUID in PCI order."""
+        experiment's, and the one GPU by UUID in PCI order.  (A container has its own.)"""
         env = dict(os.environ)
         if not self.compose:
             env |= self.resolved.model.server_env | self.resolved.experiment.server.env
         if self.found.gpu is not None:
             env |= self.found.gpu.env
         return env
+
+    def hub_cache(self) -> Path:
+        """Where the hub's files are kept: the folder that the containers mount, or the user's."""
+        mounted = self.dotenv.get("HF_CACHE") if self.compose else None
+        download = self.server_args(self.variants[0]).get("download-dir")
+        return Path(mounted or download or hub_cache(self.server_env()))
+
+    def model_cache(self) -> Path:
+        """Where embedded models are kept: the folder that the containers mount, or the user's."""
+        mounted = self.dotenv.get("MODEL_CACHE") if self.compose else None
+        return Path(mounted or cache_folder())
 
     def close(self) -> None:
         """Give the GPU's lock back."""

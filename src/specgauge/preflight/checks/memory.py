@@ -142,7 +142,7 @@ def _words(found: Estimate, made: Fit, total: int, share: float) -> str:
 
 
 def _cpu(context: Context, found: Estimate) -> Result:
-    env = context.server_env()
+    env = context.server_env() | context.own_env(found.variant)
     given = env.get(_CPU_CACHE, "")
     cache = float(given) if given.replace(".", "", 1).isdigit() else _CPU_CACHE_GIB
     needed = found.demand.weights + found.demand.drafter + round(cache * 2**30) + CPU_OVERHEAD

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from specgauge.config.project import cache_folder
 from specgauge.config.resolve import place
 from specgauge.embedded import catalogue
 from specgauge.embedded.model import is_whole
 from specgauge.preflight.context import Context, gib
-from specgauge.preflight.model_files import ModelFiles, hub_cache, is_hub_name, look, offline
+from specgauge.preflight.model_files import ModelFiles, is_hub_name, look, offline
 from specgauge.preflight.probe import ask
 from specgauge.preflight.result import Result, fail, ok, skipped, warn
 
@@ -40,13 +39,13 @@ def weights(context: Context) -> Result:
     said = []
     if model.embedded is not None:
         entry = catalogue.find(model.embedded)
-        folder = cache_folder() / "models" / entry.folder
+        folder = context.model_cache() / "models" / entry.folder
         if not is_whole(entry, folder):
-            return fail(f"the embedded model {entry.name} is not made yet", "make setup")
+            remedy = "make fetch CPU=1" if context.compose else "make setup"
+            return fail(f"the embedded model {entry.name} is not made yet", remedy)
         context.found.files[model.name] = look(str(folder), None, folder)
         said.append(f"{model.name} in {folder}")
-    download = context.server_args(context.variants[0]).get("download-dir")
-    cache = hub_cache(env) if download is None else hub_cache({"HF_HUB_CACHE": str(download)})
+    cache = context.hub_cache()
     wanted = names(context)
     for name, revision in wanted.items():
         context.found.files[name] = look(name, revision, cache)
@@ -170,7 +169,7 @@ def fetch(context: Context) -> Result:
     if answer.value is None or answer.value["error"] is not None:
         why = answer.said if answer.value is None else answer.value["error"]
         return fail(f"the fetch stopped: {why}", "the same command goes on where it stopped")
-    cache = hub_cache(env)
+    cache = context.hub_cache()
     for name, revision in wanted.items():
         context.found.files[name] = look(name, revision, cache)
         if not _usable(context.found.files[name], context):

@@ -6,9 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from specgauge.config.project import cache_folder
 from specgauge.preflight.context import Context, gib
-from specgauge.preflight.model_files import hub_cache
 from specgauge.preflight.result import Result, fail, ok, skipped, warn
 from specgauge.serve.ports import claim, require_free
 
@@ -49,19 +47,14 @@ def port(context: Context) -> Result:
 
 def disk(context: Context) -> Result:
     """Room for what will be written, added up per file system."""
-    env = context.server_env()
     to_fetch = sum(
         files.on_hub
         for files in context.found.files.values()
         if not files.complete and not _dummy(context)
     )
     wants = [
-        (hub_cache(env), to_fetch, "models"),
-        (
-            cache_folder(),
-            _CACHES_CPU if context.cpu else _CACHES_GPU,
-            "compile caches",
-        ),
+        (context.hub_cache(), to_fetch, "models"),
+        (context.model_cache(), _CACHES_CPU if context.cpu else _CACHES_GPU, "compile caches"),
         (context.project.results, _RESULTS, "results"),
     ]
     rooms: dict[int, tuple[Path, int, list[str]]] = {}
