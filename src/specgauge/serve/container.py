@@ -106,7 +106,9 @@ class Keeper:
             waits = AccountsFile(Path(order["cpu_waits"]), CpuAccounts(os.getpid(), counts=False))
 
             def look_and_ask() -> bool:
-                waits.look()  # no thread of its own: the runner forks
+                # Not before: vLLM's processes name themselves late.  No thread: the runner forks.
+                if runner.is_ready:
+                    waits.look()
                 return unwanted()
 
             runner = Runner({**order, "tee": True}, should_stop=look_and_ask)

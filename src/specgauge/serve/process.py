@@ -143,6 +143,11 @@ class Runner:
         return UNWRITABLE if self._fault else self._exit_code()
 
     @property
+    def is_ready(self) -> bool:
+        """It has answered ``/health``."""
+        return self._ready_at is not None
+
+    @property
     def asked_to_stop(self) -> bool:
         """Somebody wanted the end: it did not come by itself."""
         return self._stop.is_set()
