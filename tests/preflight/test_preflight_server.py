@@ -278,6 +278,14 @@ def test_flags_of_all_variants_are_tried_at_once(machine: Machine) -> None:
         assert flag in seen
 
 
+def test_flags_in_the_stack_are_asked_of_the_image(machine: Machine) -> None:
+    context = machine.context(way="compose")
+    context.found.program = ["vllm", "serve"]
+    context.found.python = [str(fake_vllm(machine, "error: unrecognized arguments: ALL"))]
+    seen = flags.flags(context).seen
+    assert "--max-model-len" in seen
+
+
 def test_program_that_is_not_vllm_is_not_asked_for_its_flags(machine: Machine) -> None:
     context = machine.context()
     context.found.program = [sys.executable, "-m", "specgauge.simulate"]

@@ -25,8 +25,8 @@ def flags(context: Context) -> Result:
         return skipped("the server's program is not known")
     if not serves_vllm(context):
         return skipped(f"{program[0]} is not vLLM's command line")
-    if context.compose:
-        return skipped("the containers' command line is tried by the first start")
+    if context.compose:  # the image's vLLM, by the Python that is asked there
+        program = [*context.found.python, "-m", "vllm.entrypoints.cli.main", "serve"]
     words: list[str] = []
     for variant in context.variants:
         words += words_of(context.server_args(variant))
