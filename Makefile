@@ -6,6 +6,7 @@ VARIANT ?=
 EXPERIMENT ?= quick
 RUN ?=
 MODEL ?=
+RUNTIME ?=
 EXTRA ?=
 
 .DEFAULT_GOAL := help
@@ -22,8 +23,8 @@ setup: .venv-vllm/specgauge-stamp.json ## both environments and the embedded mod
 demo: setup ## set up, measure config/experiments/quick.yaml on this CPU, report
 	@.venv/bin/specgauge run --experiment quick --variant all $(if $(RUN),--run '$(RUN)') $(EXTRA)
 
-run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=] [EXTRA=]
-	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(EXTRA)
+run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=] [RUNTIME=compose] [EXTRA=]
+	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(if $(RUNTIME),--runtime '$(RUNTIME)') $(EXTRA)
 
 GPU ?=
 preflight: .venv/harness-stamp ## is this machine fit? cheapest first [MODEL=] [GPU=bus ID] [VARIANT=] [EXTRA=--fetch]
@@ -67,10 +68,6 @@ clean: ## remove environments and caches of this checkout; never results, never 
 	@touch $@
 
 # --- the Compose stack (docs/compose.md); CPU=1 for a machine without a GPU ---------------------
-
-# `make run RUNTIME=compose`: with the exact exit code, rounds interleaved.
-RUNTIME ?=
-run: EXTRA += $(if $(RUNTIME),--runtime '$(RUNTIME)')
 
 CPU ?=
 GPU_PCI_BUS_ID ?=
