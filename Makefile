@@ -99,7 +99,7 @@ down: ## stop and remove the stack's containers; results and caches stay
 	@$(COMPOSE) --profile '*' down
 
 observe: env ## Prometheus and Grafana on 127.0.0.1:3000
-	@$(COMPOSE) --profile observe up --detach --no-build prometheus grafana
+	@$(COMPOSE) --profile observe up --detach --no-build prometheus grafana || { echo "specgauge: not all is shown. Where an image cannot be had, PROMETHEUS_IMAGE= and GRAFANA_IMAGE= in .env name another; 'make watch' needs no Grafana." >&2; exit 1; }
 
 watch: .venv/harness-stamp ## the live figures in this terminal, in both ways to run
 	@.venv/bin/specgauge watch $(EXTRA)
