@@ -41,6 +41,7 @@ def test_energy_by_variant_and_against_the_baseline(tmp_path: Path) -> None:
         1.4 * base.output_tok_s / mine.output_tok_s, rel=0.01
     )
     assert (ngram["energy_from"], ngram["limited_by"]) == ("energy counter", "power cap 100%")
+    assert ngram["verdict"] == "VALID"
     assert (vanilla["sm_clock_mhz"], ngram["sm_clock_mhz"]) == (1980, 1503)
     per_load = tables.per_load(summary, summary.loads[0]).markdown()
     assert "J/token | SM MHz" in per_load
@@ -62,3 +63,9 @@ def test_a_card_that_tells_no_energy_leaves_dashes(tmp_path: Path) -> None:
     mute = replace(Card(), power_w=None, counter=False)
     summary = summary_of(tmp_path / "run", {"vanilla": mute, "ngram": mute})
     assert "| c1 | vanilla | – | – | – | – | 1,980 |" in energy.table(summary).markdown()
+
+
+def test_a_taint_stands_beside_the_energy(tmp_path: Path) -> None:
+    hot = Card(throttle=throttle.HW_THERMAL)
+    table = energy.table(summary_of(tmp_path / "run", {"vanilla": Card(), "ngram": hot}))
+    assert [row[-1] for row in table.rows] == ["VALID", "SUSPECT (THROTTLED)"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from specgauge.analyze.document import Cell, GpuFigures, Summary
 from specgauge.analyze.records import DRIFT_ROLE
 from specgauge.analyze.stats import mean
+from specgauge.analyze.validity import worse
 from specgauge.report import numbers
 from specgauge.report.table import Column, Table, Value
 
@@ -46,6 +47,7 @@ def table(summary: Summary) -> Table:
         _CLOCK,
         Column("temperature_c", "highest °C", lambda v: numbers.number(v, 0)),
         Column("limited_by", "limited by"),
+        Column("verdict", "verdict"),
     )
     rows: list[list[Value]] = []
     for load in summary.loads:
@@ -70,6 +72,7 @@ def table(summary: Summary) -> Table:
                         (g.temperature_c for g in seen if g.temperature_c is not None), default=None
                     ),
                     _limits(seen),
+                    _verdict(cells),
                 ]
             )
     return Table("energy", "Energy and clocks", shown, rows)
@@ -83,6 +86,11 @@ def _counted(summary: Summary, variant: str, load: str) -> list[Cell]:
 def _joules(cells: Sequence[Cell]) -> float | None:
     told = [c.observed.joules_per_token for c in cells]
     return mean([joules for joules in told if joules is not None])
+
+
+def _verdict(cells: Sequence[Cell]) -> str:
+    codes = dict.fromkeys(code for cell in cells for code in numbers.tainting(cell))
+    return numbers.verdict(worse(*(cell.verdict for cell in cells)), list(codes))
 
 
 def _limits(seen: Sequence[GpuFigures]) -> str | None:
