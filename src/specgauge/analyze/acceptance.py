@@ -166,6 +166,6 @@ def over_time(counters: Counters, window: Window) -> list[tuple[float, float]]:
 def by_category(requests: pd.DataFrame, chunks: pd.DataFrame) -> dict[str, float]:
     """Tokens per step of each prompt category (all of a category's decode chunks pooled)."""
     decode = chunks[chunks["seq"] > 0]
-    category = requests.set_index("index")["category"]
+    category = requests.drop_duplicates("index").set_index("index")["category"]
     groups = decode["tokens"].groupby(decode["request"].map(category))
     return {str(name): float(np.mean(tokens)) for name, tokens in groups}

@@ -31,6 +31,7 @@ from specgauge.analyze.records import (
     StartRecord,
     VariantSetup,
 )
+from specgauge.analyze.silences import Silence
 from specgauge.analyze.telemetry import Telemetry
 
 JIT_LATE_S = 0.1
@@ -175,13 +176,33 @@ class CellContext:
     @cached_property
     def freezes(self) -> list[Freeze]:
         """Spans in which the engine stood still."""
-        pool = self.pool or prefill.samples(self.requests, self.chunks, self.hit_rate)
-        return freezes.find(self.requests, self.chunks, self.hit_rate, pool)
+        return freezes.find(self.requests, self.chunks, self.hit_rate, self._prefill)
+
+    @cached_property
+    def unjudged(self) -> list[Silence]:
+        """Long silences of which nobody can say how much was prefill."""
+        return freezes.unjudged(self.requests, self.chunks, self.hit_rate, self._prefill)
+
+    @cached_property
+    def _prefill(self) -> tuple[prefill.Sample, ...]:
+        return self.pool or prefill.samples(self.requests, self.chunks, self.hit_rate)
 
     def jit_lines_in(self, freeze: Freeze) -> list[JitLine]:
-        """Compile lines inside a freeze: they are written after the compile, before the chunk."""
+        """Compile lines inside a freeze: they are written after the compile, before the chunk.
+
+        One that comes late after this freeze and lies inside the next one is the next one's.
+        """
         silence = freeze.silence
-        return [x for x in self.start.jit_lines if silence.t0 <= x.t <= silence.t1 + JIT_LATE_S]
+        others = [f.silence for f in self.freezes if f is not freeze]
+        return [
+            line
+            for line in self.start.jit_lines
+            if silence.t0 <= line.t <= silence.t1
+            or (
+                silence.t1 < line.t <= silence.t1 + JIT_LATE_S
+                and not any(s.t0 <= line.t <= s.t1 for s in others)
+            )
+        ]
 
     @cached_property
     def repeat(self) -> CellContext | None:

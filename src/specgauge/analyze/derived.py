@@ -40,6 +40,8 @@ def size(freeze: Freeze, cell: CellContext) -> Size:
 def derive(cell: CellContext, reasons: list[Reason]) -> Derived | None:
     """What the cell's throughput would be without its freezes; None without a freeze.
 
+    An open load's has none: no freeze changes how many requests are offered.
+
     VALID only if a repeat confirmed a one-off and nothing else taints the cell.
     """
     if not cell.freezes or cell.span is None:
@@ -48,10 +50,11 @@ def derive(cell: CellContext, reasons: list[Reason]) -> Derived | None:
     frozen = sum(s.seconds for s in sizes)
     left = cell.span.seconds - frozen
     tokens = int(cell.requests["output_tokens"].sum())
+    is_open = cell.load.rate is not None  # its throughput is the offered rate, whatever froze
     said = cell.confirmation
     return Derived(
         frozen_s=frozen,
-        output_tok_s=tokens / left if left > 0 else None,
+        output_tok_s=tokens / left if left > 0 and not is_open else None,
         from_=" and ".join(dict.fromkeys(s.source for s in sizes)),
         verdict=_verdict(said, reasons),
         confirmation=said.word if said else None,
@@ -60,7 +63,7 @@ def derive(cell: CellContext, reasons: list[Reason]) -> Derived | None:
 
 def taken_off(reason: Reason, reasons: list[Reason]) -> bool:
     """Whether correcting for the freezes also takes ``reason`` away."""
-    if reason.code == FREEZE:
+    if reason.code == FREEZE and reason.severity != "unknown":
         return True
     causes = {r.cause for r in reasons if r.code == FREEZE}
     return reason.code == "FIRST_CALL" and "FIRST_CALL" in causes
@@ -71,6 +74,6 @@ def _verdict(said: Confirmation | None, reasons: list[Reason]) -> Verdict:
     others = {r.severity for r in of_cell if not taken_off(r, reasons)}
     if "invalid" in others:
         return "INVALID"
-    negligible = all(r.severity == "info" for r in of_cell if r.code == FREEZE)
+    negligible = all(r.severity != "suspect" for r in of_cell if r.code == FREEZE)
     confirmed = negligible or (said is not None and said.word == "CONFIRMED ONE-OFF")
     return "VALID" if confirmed and "suspect" not in others else "SUSPECT"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,32 +67,54 @@ def find(
     A silence with prompts pending is judged only if the prefill rate is known from elsewhere in
     ``pool``: a slow server's prefill must not be called a freeze.
     """
+    return [f for f in _candidates(requests, chunks, hit_rate, pool) if isinstance(f, Freeze)]
+
+
+def unjudged(
+    requests: pd.DataFrame,
+    chunks: pd.DataFrame,
+    hit_rate: float | None,
+    pool: Sequence[prefill.Sample],
+) -> list[Silence]:
+    """Long silences of which nobody can say how much was prefill, in time order."""
+    return [s for s in _candidates(requests, chunks, hit_rate, pool) if isinstance(s, Silence)]
+
+
+def _candidates(
+    requests: pd.DataFrame,
+    chunks: pd.DataFrame,
+    hit_rate: float | None,
+    pool: Sequence[prefill.Sample],
+) -> Iterator[Freeze | Silence]:
+    """Silences over the threshold: those that are freezes, and those that cannot be judged."""
     step = prefill.median_step(chunks)
     limit = threshold(step)
     tokens = prefill.uncached(requests, hit_rate)
-    found = []
+    first = prefill.first_tokens(requests)
     for silence in silences.find(requests, chunks, limit):
-        entered = float(tokens.reindex(list(silence.pending)).sum())
+        read = prefill.computed(silence, first, tokens, step)
         cost = 0.0
-        if entered > 0:
+        if read > 0:
             speed = prefill.rate(pool, silence.t1)
             if speed is None:
+                yield silence
                 continue
-            cost = entered / speed
+            cost = read / speed
         if silence.seconds - cost > max(limit, PREFILL_SLACK * cost):
-            found.append(Freeze(silence, cost, step))
-    return found
+            yield Freeze(silence, cost, step)
 
 
 def length_like(freeze: Freeze, requests: pd.DataFrame, chunks: pd.DataFrame) -> float | None:
     """Of another cell with the same requests: its silence before the same first tokens, seconds.
 
-    The longest one that ended with a first token of a request which was pending in ``freeze``.
-    None where those requests gave none.
+    The longest one in which requests that were pending in ``freeze`` waited and none decoded: the
+    silences of a wave's later prompts, between others' chunks, are not that.  Without such a one
+    the longest with any of them pending; None where those requests gave none.
     """
     same = [
-        s.seconds
+        s
         for s in silences.find(requests, chunks, 0.0)
         if set(s.pending) & set(freeze.silence.pending)
     ]
-    return max(same, default=None)
+    alike = [s for s in same if not s.decoding] or same
+    return max((s.seconds for s in alike), default=None)

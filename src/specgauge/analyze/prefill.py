@@ -1,8 +1,9 @@
 """How fast a run's servers read prompts: samples of (uncached tokens, seconds), pooled.
 
-A first token comes at the end of a step that also computed its prompt.  The gap before it, less an
-ordinary step, is the prompt's time.  Prompts that came with it (first tokens within a step) were
-computed together.
+A first token comes at the end of a step that also computed its prompt.  A long prompt is cut to the
+server's token budget and read over several steps, in which others may go on decoding: what those
+steps take beyond an ordinary one is the prompt's time.  Prompts that came with it (first tokens
+within a step) were computed together.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from specgauge.analyze import silences, steps
@@ -18,19 +20,27 @@ from specgauge.analyze import silences, steps
 HIDDEN_STEPS = 0.2
 """Of a step: prefill that takes less is hidden in the step's own spread, and counts as this much,
 so that a fast server's prefill is over- rather than underestimated."""
-SAME_STEP_S = 1e-3
-"""A first token that follows another chunk sooner came out of the same step."""
+SAME_STEP_S = 0.01
+"""First tokens at most this far apart (or a step, if that is longer) came out of the same step."""
+MIN_PURE = 10
+"""Gaps without any prefill from which their median is the ordinary step."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One gap that ended with first tokens."""
+    """The first tokens that came out of one step."""
 
     t1: float
     tokens: float
-    """Uncached prompt tokens computed in it."""
+    """Uncached prompt tokens computed for them."""
     seconds: float
-    """Its length less an ordinary step."""
+    """What the steps since ``t0`` took beyond ordinary ones."""
+    t0: float | None = None
+    """The first tokens before these, or these requests' send."""
+
+    def saw(self, t: float) -> bool:
+        """Whether the moment ``t`` lies in it."""
+        return t == self.t1 or (self.t0 is not None and self.t0 < t <= self.t1)
 
 
 def uncached(requests: pd.DataFrame, hit_rate: float | None) -> pd.Series:
@@ -45,38 +55,102 @@ def uncached(requests: pd.DataFrame, hit_rate: float | None) -> pd.Series:
     return found[~found.index.duplicated()]
 
 
+def first_tokens(requests: pd.DataFrame) -> pd.Series:
+    """Time of the first token by request index; NaN where there was none."""
+    first = pd.Series(
+        requests["t_first"].to_numpy(dtype=np.float64), index=requests["index"].to_numpy()
+    )
+    return first[~first.index.duplicated()]
+
+
 def median_step(chunks: pd.DataFrame) -> float:
     """The cell's median gap between chunks, seconds; 0 without any."""
     gaps = steps.gaps(chunks)
     return float(np.median(gaps)) if gaps.size else 0.0
 
 
+def ordinary_step(requests: pd.DataFrame, chunks: pd.DataFrame) -> float:
+    """The median gap between chunks in which no request waited for its first token, seconds.
+
+    Where prompts are long most gaps hold some prefill and the cell's median is no ordinary step.
+    With fewer than ``MIN_PURE`` such gaps it is the cell's median all the same.
+    """
+    ordered = chunks.sort_values(["request", "seq"], kind="stable")
+    end = ordered["t"].to_numpy(dtype=np.float64)
+    begin = ordered.groupby("request")["t"].shift().to_numpy(dtype=np.float64)
+    inner = ~np.isnan(begin)
+    begin, end = begin[inner], end[inner]
+    sent = requests[requests["t_send"].notna() & requests["t_first"].notna()]
+    send = np.sort(sent["t_send"].to_numpy(dtype=np.float64))
+    first = np.sort(sent["t_first"].to_numpy(dtype=np.float64))
+    waiting = np.searchsorted(send, end) - np.searchsorted(first, begin, side="right")
+    pure = (end - begin)[waiting <= 0]
+    return float(np.median(pure)) if pure.size >= MIN_PURE else median_step(chunks)
+
+
 def samples(
     requests: pd.DataFrame, chunks: pd.DataFrame, hit_rate: float | None
 ) -> tuple[Sample, ...]:
-    """One a gap that ended with first tokens."""
-    step = median_step(chunks)
+    """One a step that first tokens came out of."""
+    step = ordinary_step(requests, chunks)
     tokens = uncached(requests, hit_rate)
     seen = silences.flights(requests)
-    found = []
-    for t0, t1 in silences.before_first_tokens(seen, chunks):
-        if t1 - t0 < SAME_STEP_S:
+    events = np.unique(chunks["t"].to_numpy(dtype=np.float64))
+    busy = silences.busy(seen)
+    found: list[Sample] = []
+    previous = -np.inf
+    for t1, together in _together(seen, max(step, SAME_STEP_S)):
+        begin = max((b for b, e in busy if b < t1 <= e), default=None)
+        if begin is None:
             continue
-        together = seen.index[(seen.first >= t1) & (seen.first <= t1 + max(step, 0.01))
-                              & (seen.send < t1)]  # fmt: skip
-        read = float(tokens.reindex(list(together)).sum())
+        t0 = max(begin, previous, float(seen.send[together].min()))
+        previous = float(seen.first[together].max())
+        read = float(tokens.reindex(list(seen.index[together])).sum())
         if read > 0:
-            found.append(Sample(t1, read, max(t1 - t0 - step, HIDDEN_STEPS * step)))
+            inside = events[(events > t0) & (events <= previous)]
+            beyond = np.diff(np.concatenate(([t0], inside))) - step
+            seconds = float(beyond[beyond > HIDDEN_STEPS * step].sum())
+            found.append(Sample(previous, read, max(seconds, HIDDEN_STEPS * step), t0))
     return tuple(found)
+
+
+def _together(seen: silences.Flights, within_s: float) -> list[tuple[float, npt.NDArray[np.int64]]]:
+    """(time, positions) of the first tokens of each step, in time order."""
+    order = np.argsort(seen.first, kind="stable")
+    order = order[~np.isnan(seen.first[order])]
+    groups: list[tuple[float, list[int]]] = []
+    for at in order:
+        t = float(seen.first[at])
+        if groups and t <= groups[-1][0] + within_s and seen.send[at] < groups[-1][0]:
+            groups[-1][1].append(int(at))
+        else:
+            groups.append((t, [int(at)]))
+    return [(t, np.array(members, dtype=np.int64)) for t, members in groups]
+
+
+def computed(
+    silence: silences.Silence, first: pd.Series, tokens: pd.Series, step_s: float
+) -> float:
+    """Most uncached prompt tokens that the server can have read in ``silence``.
+
+    Those of the requests whose first tokens end it, and, as prompts are read in the order in which
+    they came, at most one more prompt: had it been done, its first token would be there too.
+    ``first``, ``tokens``: time of the first token and uncached tokens, by request index.
+    """
+    pending = list(silence.pending)
+    done = first.reindex(pending) <= silence.t1 + max(step_s, SAME_STEP_S)
+    wanted = tokens.reindex(pending).fillna(0.0)
+    rest = wanted[~done.to_numpy(dtype=bool)]
+    return float(wanted.sum() - rest.sum() + rest.max()) if len(rest) else float(wanted.sum())
 
 
 def rate(pool: Sequence[Sample], judged_t1: float | None = None) -> float | None:
     """Uncached prompt tokens per second: the median of the samples, weighted by their tokens.
 
-    A frozen sample is an outlier that a median forgives; the one that ends at ``judged_t1`` has no
+    A frozen sample is an outlier that a median forgives; the one that saw ``judged_t1`` has no
     say in its own case.  None without another sample.
     """
-    usable = [s for s in pool if s.t1 != judged_t1 and s.seconds > 0]
+    usable = [s for s in pool if s.seconds > 0 and (judged_t1 is None or not s.saw(judged_t1))]
     if not usable:
         return None
     rates = np.array([s.tokens / s.seconds for s in usable])

@@ -72,7 +72,7 @@ def find(requests: pd.DataFrame, chunks: pd.DataFrame, at_least_s: float) -> lis
     seen = flights(requests)
     events = np.unique(chunks["t"].to_numpy(dtype=np.float64))
     found = []
-    for begin, end in _busy(seen):
+    for begin, end in busy(seen):
         inside = events[(events > begin) & (events <= end)]
         bounds = np.concatenate(([begin], inside, [] if end in inside else [end]))
         long = np.flatnonzero(np.diff(bounds) >= at_least_s)
@@ -80,21 +80,7 @@ def find(requests: pd.DataFrame, chunks: pd.DataFrame, at_least_s: float) -> lis
     return found
 
 
-def before_first_tokens(seen: Flights, chunks: pd.DataFrame) -> list[tuple[float, float]]:
-    """(begin, end) of the gap before each request's first token, whatever its length."""
-    events = np.unique(chunks["t"].to_numpy(dtype=np.float64))
-    spans = _busy(seen)
-    found = []
-    for t1 in np.unique(seen.first[~np.isnan(seen.first)]):
-        at = int(np.searchsorted(events, t1)) - 1
-        before = float(events[at]) if at >= 0 else -np.inf
-        begin = max((b for b, e in spans if b < t1 <= e), default=None)
-        if begin is not None:
-            found.append((max(before, begin), float(t1)))
-    return found
-
-
-def _busy(seen: Flights) -> list[tuple[float, float]]:
+def busy(seen: Flights) -> list[tuple[float, float]]:
     """Spans with at least one request in flight."""
     spans: list[tuple[float, float]] = []
     for send, end in zip(seen.send, seen.end, strict=True):

@@ -25,6 +25,9 @@ third faster; more than that is first use."""
 UNPAIRED_COST_S = 0.25
 """Against other prompts, not the same one again: longer than any short prompt's prefill differs."""
 
+ALIKE = 0.8
+"""Of the first prompt's length, from which another request's wait can be compared with its own."""
+
 
 def check(cell: CellContext) -> Reason | None:
     """Suspect inside a measured cell, info when a warm-up request took it.
@@ -108,11 +111,18 @@ def _was_reset(again: CellRecord) -> bool:
 
 
 def _neighbours(cell: CellContext) -> float | None:
-    """Median time to the first token of the cell's requests after the first, seconds."""
+    """Median time to the first token of the cell's later requests, seconds.
+
+    Of those whose prompts are about as long as the first one's, or longer: a long prompt takes
+    longer to read than short ones, first call or not.
+    """
     ordered = cell.requests[cell.requests["state"] == "ok"].sort_values("t_send")
     if len(ordered) < 2:
         return None
-    return float(median(cell.latencies["ttft"].reindex(ordered["index"]).iloc[1:]))
+    prompt = ordered["prompt_tokens"].astype(float)
+    alike = ordered[prompt >= ALIKE * float(prompt.iloc[0])].drop(ordered.index[0], errors="ignore")
+    found = cell.latencies["ttft"][cell.latencies.index.isin(alike["index"])].dropna()
+    return float(median(found)) if len(found) else None
 
 
 def _unpaired(cell: CellContext) -> Reason | None:
@@ -120,7 +130,7 @@ def _unpaired(cell: CellContext) -> Reason | None:
     others = _neighbours(cell)
     if others is None:
         return None
-    first = float(cell.latencies["ttft"].reindex(ordered["index"]).iloc[0])
+    first = float(ordered["t_first"].iloc[0] - ordered["t_send"].iloc[0])
     cost = first - others
     if _small(first, others):
         return None

@@ -38,7 +38,34 @@ _UNREPEATED = (
 
 
 def check(cell: CellContext) -> list[Reason]:
-    """One reason a freeze; suspect if together they are 1 % of the cell or more, else info."""
+    """One reason a freeze; suspect if together they are 1 % of the cell or more, else info.
+
+    Unknown for long waits before first tokens where no other prompt shows the prefill rate.
+    """
+    if cell.span is None:
+        return []
+    return [*_found(cell), *_unknown(cell)]
+
+
+def _unknown(cell: CellContext) -> list[Reason]:
+    if not cell.unjudged:
+        return []
+    longest = max(cell.unjudged, key=lambda s: s.seconds)
+    waits = f"{len(cell.unjudged)} waits" if len(cell.unjudged) > 1 else "A wait"
+    return [
+        Reason(
+            code=CODE,
+            severity="unknown",
+            detail=f"{waits} for first tokens, up to {longest.seconds:.2f} s: how much of it is "
+            "prefill cannot be told, since no other prompt of this run shows how fast they are "
+            "read. TTFT and throughput hold whatever it was.",
+            remedy="Give the experiment a warm-up or a second load.",
+            evidence={"waits": len(cell.unjudged), "longest_s": longest.seconds},
+        )
+    ]
+
+
+def _found(cell: CellContext) -> list[Reason]:
     if not cell.freezes or cell.span is None:
         return []
     sizes = [size(f, cell) for f in cell.freezes]

@@ -1,0 +1,118 @@
+"""Prompts of thousands of tokens, read in pieces: no clean wait is a freeze, and a freeze is."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from specgauge.analyze import freezes, prefill, silences
+from specgauge.analyze.document import Cell
+from specgauge.analyze.records import LoadSetup, RunRecord, RunSetup, StartRecord, VariantSetup
+from specgauge.analyze.summary import summarise
+from specgauge.calibrate.virtual_start import VirtualStart
+from specgauge.simulate.truth import Truth
+
+SINGLY, TOGETHER = "c1", "c16"
+REQUESTS = {SINGLY: 8, TOGETHER: 64}
+LENGTHS = {"long": (8000,), "half": (2000,), "mixed": (200, 8000)}
+
+
+def start(
+    lengths: tuple[int, ...], budget: int, rate: float, freeze: dict[str, Any] | None = None
+) -> StartRecord:
+    """A server that reads ``rate`` tokens/s, at most ``budget`` a step, under two loads."""
+    truth = Truth.model_validate(
+        {
+            "step_ms": {1: 25, 16: 40},
+            "prefill_tokens_per_s": rate,
+            "max_batched_tokens": budget,
+            "kv_cache_tokens": 50_000_000,
+            "freezes": [freeze] if freeze else [],
+        }
+    )
+    server = VirtualStart(truth, "vanilla", "vanilla")
+    dice = random.Random(0)
+    for load, concurrency in ((SINGLY, 1), (TOGETHER, 16)):
+        prompts = [
+            [dice.randrange(20, 30_000) for _ in range(dice.choice(lengths))]
+            for _ in range(REQUESTS[load])
+        ]
+        server.cell(load, prompts, concurrency, 64)
+    return server.record()
+
+
+def cells(record: StartRecord) -> dict[str, Cell]:
+    loads = (LoadSetup(SINGLY, REQUESTS[SINGLY], 1), LoadSetup(TOGETHER, REQUESTS[TOGETHER], 16))
+    setup = RunSetup("e", "r", "m", "vanilla", (VariantSetup("vanilla"),), loads)
+    return {c.load: c for c in summarise(RunRecord(setup, (record,))).cells}
+
+
+def frozen(cell: Cell) -> float:
+    return cell.derived.frozen_s if cell.derived else 0.0
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize("budget", [2048, 8192])
+@pytest.mark.parametrize("rate", [5_000, 20_000])
+def test_reading_is_no_freeze_however_it_is_cut(lengths: str, budget: int, rate: float) -> None:
+    """2048 tokens a step is vLLM's own default with a drafter: 8,000 then take four steps."""
+    for cell in cells(start(LENGTHS[lengths], budget, rate)).values():
+        assert cell.verdict == "VALID", (cell.load, cell.reasons)
+
+
+@pytest.mark.parametrize("budget", [2048, 8192])
+@pytest.mark.parametrize("lengths", ["long", "half"])
+@pytest.mark.parametrize("at", [0, 4, 19])
+def test_a_stall_in_a_wave_of_long_prompts_is_found(lengths: str, budget: int, at: int) -> None:
+    """3.3 s: less than the wave's own 6.4 s of prefill, which is not in the way of one step."""
+    plant = {"length_s": 3.3, "phase": "before_first_token", "at_request": 9 + at}
+    found = cells(start(LENGTHS[lengths], budget, 20_000, plant))
+    assert found[SINGLY].verdict == "VALID"
+    assert found[TOGETHER].verdict == "SUSPECT"
+    assert frozen(found[TOGETHER]) == pytest.approx(3.3, rel=0.3)
+    assert frozen(found[TOGETHER]) < 3.3 + 0.05, "a correction never flatters"
+
+
+@pytest.mark.parametrize("budget", [2048, 8192])
+def test_the_rate_is_the_servers_under_every_load(budget: int) -> None:
+    """Not above it, which would call prefill a freeze; below by the steps that no chunk shows."""
+    record = start(LENGTHS["long"], budget, 20_000)
+    for cell in record.cells:
+        pool = prefill.samples(cell.requests, cell.chunks, None)
+        rate = prefill.rate(pool)
+        assert rate is not None
+        assert 0.8 * 20_000 < rate < 1.02 * 20_000, cell.load
+
+
+def test_an_ordinary_step_holds_no_prefill() -> None:
+    cell = start(LENGTHS["long"], 2048, 5_000).cells[1]
+    assert prefill.median_step(cell.chunks) > 0.3
+    assert prefill.ordinary_step(cell.requests, cell.chunks) == pytest.approx(0.04, rel=0.1)
+
+
+def test_at_most_one_more_prompt_was_begun() -> None:
+    waiting = silences.Silence(0.0, 5.0, 4, 0, (0, 1, 2, 3), "arrival")
+    first = pd.Series({0: 5.0, 1: 5.001, 2: 6.0, 3: float("nan")})
+    tokens = pd.Series({0: 100.0, 1: 200.0, 2: 3000.0, 3: 4000.0})
+    assert prefill.computed(waiting, first, tokens, 0.02) == 100 + 200 + 4000
+    alone = replace(waiting, pending=(0, 1))
+    assert prefill.computed(alone, first, tokens, 0.02) == 300
+
+
+def test_a_wait_that_nothing_explains_is_said_to_be_unknown() -> None:
+    """One wave, nothing else: 3 s of prefill and a 3 s stall look alike."""
+    record = start(LENGTHS["half"], 1_000_000, 10_000)
+    wave = record.cells[1]
+    few = wave.requests[wave.requests["index"] < 16]
+    chunks = wave.chunks[wave.chunks["request"] < 16]
+    alone = replace(record, cells=(replace(wave, requests=few, chunks=chunks),))
+    (cell,) = cells(alone).values()
+    (seen,) = [r for r in cell.reasons if r.code == "FREEZE"]
+    assert seen.severity == "unknown"
+    assert seen.evidence["longest_s"] == pytest.approx(3.2, abs=0.1)
+    assert cell.derived is None
+    assert not freezes.find(few, chunks, None, ())
