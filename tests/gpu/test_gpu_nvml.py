@@ -31,6 +31,7 @@ def module(**functions) -> types.ModuleType:
     made.NVMLLibraryMismatchError = NVMLLibraryMismatchError
     made.NVML_CLOCK_SM, made.NVML_CLOCK_MEM, made.NVML_TEMPERATURE_GPU = 1, 2, 0
     made.NVML_DEVICE_MIG_ENABLE = 1
+    made.nvmlMemory_v2 = 0x02000028
     usual = {
         "nvmlInit": lambda: None,
         "nvmlDeviceGetCount": lambda: 1,
@@ -121,7 +122,7 @@ def test_an_instance_answers_for_its_memory_and_its_card_for_the_clocks(
         monkeypatch,
         nvmlDeviceGetHandleByUUID=lambda uuid: uuid.decode(),
         nvmlDeviceGetDeviceHandleFromMigDeviceHandle=lambda handle: f"card of {handle}",
-        nvmlDeviceGetMemoryInfo=lambda handle: types.SimpleNamespace(
+        nvmlDeviceGetMemoryInfo=lambda handle, version: types.SimpleNamespace(
             total=20, used={"MIG-1": 7}[handle]
         ),
         nvmlDeviceGetClockInfo=lambda handle, which: {"card of MIG-1": 1980}[handle],
@@ -132,6 +133,20 @@ def test_an_instance_answers_for_its_memory_and_its_card_for_the_clocks(
     assert (reading.sm_clock_mhz, reading.memory) == (1980, Memory(20, 7))
     # What the card draws is also other people's.
     assert (reading.power_w, reading.energy_j) == (None, None)
+
+
+@pytest.mark.parametrize(("new_driver", "used"), [(True, 3), (False, 700)])
+def test_what_the_driver_reserves_is_not_in_use_where_it_tells(
+    monkeypatch: pytest.MonkeyPatch, new_driver: bool, used: int
+) -> None:
+    def info(handle, version=None):
+        if version is not None and not new_driver:
+            raise NVMLError("Function Not Found")
+        return types.SimpleNamespace(total=1000, used=700 if version is None else 3)
+
+    nvml = real(monkeypatch, nvmlDeviceGetMemoryInfo=info)
+    (card,) = nvml.devices()
+    assert nvml.memory(card) == nvml.read(card).memory == Memory(1000, used)
 
 
 def test_a_library_that_lacks_a_function_is_a_fault_of_ours(

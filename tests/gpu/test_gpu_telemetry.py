@@ -147,6 +147,14 @@ def test_words_about_others_hold_no_secret() -> None:
     assert "s3cret" not in tenant.command
 
 
+def test_a_process_that_may_not_be_seen_is_another_s_from_the_second_look() -> None:
+    hidden, leaving = FakeProcess(2**22 + 5), FakeProcess(2**22 + 6, appears_s=2.5, ends_s=3.5)
+    rows = sampled(card(processes=[hidden, leaving]), 5.0, of_server(os.getpid(), "x"))
+    looks = rows[rows["other"].notna()]
+    assert looks["other"].tolist() == [0, 1, 1, 1, 1, 1]
+    assert looks["unknown"].tolist() == [1, 0, 0, 1, 0, 0]
+
+
 def test_numbers_of_another_namespace_are_nobody_s() -> None:
     rows = sampled(card(processes=[FakeProcess(os.getpid())]), 0.5, nobody)
     assert rows["unknown"].iloc[0] == 1

@@ -64,8 +64,7 @@ class RealNvml:
 
     def memory(self, device: Device) -> Memory:
         """See ``device.Nvml``."""
-        info = self._ask(self._nvml.nvmlDeviceGetMemoryInfo, self._handle(device))
-        return Memory(total=int(info.total), used=int(info.used))
+        return self._memory(self._handle(device))
 
     def processes(self, device: Device) -> list[GpuProcess]:
         """See ``device.Nvml``."""
@@ -93,7 +92,9 @@ class RealNvml:
         power = self._maybe(nvml.nvmlDeviceGetPowerUsage, card) if whole else None
         energy = self._maybe(nvml.nvmlDeviceGetTotalEnergyConsumption, card) if whole else None
         rates = self._maybe(nvml.nvmlDeviceGetUtilizationRates, card) if whole else None
-        memory = self._maybe(nvml.nvmlDeviceGetMemoryInfo, handle)
+        memory: Memory | None = None
+        with contextlib.suppress(NvmlFault):
+            memory = self._memory(handle)
         return Reading(
             power_w=None if power is None else power / 1000,  # NVML: milliwatts
             energy_j=None if energy is None else energy / 1000,  # NVML: millijoules
@@ -104,7 +105,7 @@ class RealNvml:
             ),
             utilisation=None if rates is None else rates.gpu / 100,  # NVML: percent
             throttle_reasons=self._throttle_reasons(card),
-            memory=None if memory is None else Memory(int(memory.total), int(memory.used)),
+            memory=memory,
         )
 
     def traits(self, device: Device) -> Traits:
@@ -121,6 +122,14 @@ class RealNvml:
                 nvml.nvmlDeviceGetMaxClockInfo, card, nvml.NVML_CLOCK_MEM
             ),
         )
+
+    def _memory(self, handle: Any) -> Memory:
+        """By the newer question, whose ``used`` leaves out what the driver reserves for itself (on
+        some cards more than 1 GiB); older drivers know only the other."""
+        question = self._nvml.nvmlDeviceGetMemoryInfo
+        info = self._maybe(question, handle, self._nvml.nvmlMemory_v2)
+        info = self._ask(question, handle) if info is None else info
+        return Memory(total=int(info.total), used=int(info.used))
 
     def _throttle_reasons(self, card: Any) -> int | None:
         """Its newer name first: the old one is announced to go with CUDA 14."""

@@ -15,8 +15,8 @@ from specgauge.gpu.device import Device, Memory, Nvml, NvmlFault
 from specgauge.serve.redact import strike_out_argv
 
 FREE_AT_MOST = 2**30
-"""A card counts as free below this many used bytes: the driver's own share is some hundred MiB
-(H200: about 0.6 GiB), a CUDA context of somebody else at least as much again."""
+"""A card counts as free below this many used bytes: older drivers count their own share with it,
+some hundred MiB (H200: about 0.6 GiB); a CUDA context of somebody else takes as much again."""
 POLL_S = 0.5
 
 Owner = Literal["ours", "other", "unknown"]

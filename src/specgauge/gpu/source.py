@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import http.client
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from specgauge.gpu.device import Device, Memory, Nvml, NvmlFault, Reading
-from specgauge.gpu.occupancy import Owner, look
+from specgauge.gpu.occupancy import look
+from specgauge.gpu.owners import Judge, nobody
 from specgauge.scrape.parse import samples
 
 TIMEOUT_S = 1.0
@@ -46,12 +47,17 @@ class Source(Protocol):
 
 
 class NvmlSource:
-    """The card itself."""
+    """The card itself.
 
-    def __init__(self, nvml: Nvml, device: Device, judge: Callable[[int], Owner]) -> None:
+    A process that is unknown in two looks one after the other has not just ended: where our own
+    processes are seen (``judge`` tells), it is one that this user may not see, and another's.
+    """
+
+    def __init__(self, nvml: Nvml, device: Device, judge: Judge) -> None:
         self._nvml = nvml
         self._device = device
         self._judge = judge
+        self._unseen: set[int] = set()
 
     def sample(self, with_tenants: bool) -> Sample | None:
         """See ``Source``."""
@@ -68,6 +74,13 @@ class NvmlSource:
             return None
         if found is None:
             return None
+        unseen = {tenant.pid for tenant in found if tenant.owner == "unknown"}
+        if self._judge is not nobody:
+            found = tuple(
+                dataclasses.replace(t, owner="other") if t.pid in unseen & self._unseen else t
+                for t in found
+            )
+        self._unseen = unseen
         count = {owner: sum(t.owner == owner for t in found) for owner in ("ours", "other")}
         strange = [tenant.words() for tenant in found if tenant.owner != "ours"]
         listed = strange[:_WORDS_AT_MOST]
