@@ -1,5 +1,6 @@
 """The whole way, Locust included: exactly once, in order, true times, and a certain end."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -31,7 +32,12 @@ def read(paths):
 
 
 def locusts_of(pid: int) -> list[psutil.Process]:
-    return [child for child in psutil.Process(pid).children() if "locust" in child.cmdline()]
+    found = []
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):  # it ended meanwhile
+            if "locust" in child.cmdline():
+                found.append(child)
+    return found
 
 
 def test_a_closed_load_is_sent_once_in_order_and_timed_truly(source, make_plan, tmp_path):

@@ -99,6 +99,17 @@ class SimulatedProject:
                 continue
         return found
 
+    def called(self, word: str) -> list[psutil.Process]:
+        """Those whose command line holds ``word``; any may end while one looks."""
+        found = []
+        for process in self.processes():
+            try:
+                if word in " ".join(process.cmdline()):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
     def reaches(self, variant: str, ready: bool) -> bool:
         """Wait until ``variant``'s first server runs (and is ready)."""
 
@@ -114,10 +125,7 @@ class SimulatedProject:
     def loads(self) -> bool:
         """Wait until requests are being answered."""
 
-        def locust() -> bool:
-            return any("locustfile" in " ".join(p.cmdline()) for p in self.processes())
-
-        started = until(locust)
+        started = until(lambda: self.called("locustfile"))
         time.sleep(2.0)  # more than Locust's own start, less than the slowest truth's cell
         return started
 

@@ -3,7 +3,6 @@
 import signal
 
 import pandas as pd
-import psutil
 import pytest
 from project import FAST, SimulatedProject, until
 
@@ -12,18 +11,13 @@ pytestmark = pytest.mark.system
 SLOW = {"step_ms": {"1": 100.0, "16": 120.0}}
 
 
-def process_called(project: SimulatedProject, word: str) -> psutil.Process:
-    (found,) = [p for p in project.processes() if word in " ".join(p.cmdline())]
-    return found
-
-
 def test_a_killed_load_generator_is_named_and_the_run_goes_on(project: SimulatedProject) -> None:
     project.experiment["loads"] = [{"concurrency": 2, "requests": 4}]
     project.truth["variants"] = {"vanilla": SLOW}
     process = project.start("run", "-e", "x", "-v", "all")
     assert project.reaches("vanilla", ready=True)
     assert project.loads()
-    process_called(project, "locustfile").send_signal(signal.SIGKILL)
+    project.called("locustfile")[0].send_signal(signal.SIGKILL)
     out, err = process.communicate(timeout=240)
     assert process.returncode == 4, out + err
     assert "Traceback" not in err
@@ -47,7 +41,7 @@ def test_a_server_that_hangs_ends_by_the_request_time_limit(project: SimulatedPr
     assert project.reaches("vanilla", ready=True)
     assert project.loads()
     assert until(lambda: bool(project.processes()))
-    process_called(project, "specgauge.simulate").suspend()
+    project.called("specgauge.simulate")[0].suspend()
     out, err = process.communicate(timeout=240)
     assert process.returncode == 4, out + err
     assert "Traceback" not in err

@@ -208,7 +208,7 @@ def test_a_killed_scraper_costs_its_start_and_no_other(project: SimulatedProject
     process = project.start("run", "-e", "x", "-v", "all")
     assert project.reaches("vanilla", ready=True)
     assert project.loads()
-    scraper = next(p for p in project.processes() if "specgauge.scrape" in p.cmdline())
+    scraper = project.called("specgauge.scrape")[0]
     scraper.kill()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 4, out + err
