@@ -123,6 +123,14 @@ docker build --quiet --network host --build-arg LOADGEN_IMAGE=$PROJECT-loadgen \
   ${PIP_FIND_LINKS:+--build-arg PIP_FIND_LINKS="$PIP_FIND_LINKS"} \
   -f tests/compose/simulator.Dockerfile -t $PROJECT-simulator . >/dev/null 2>"$WORK/build.log" \
   || { tail -n 40 "$WORK/build.log"; exit 1; }
+# vLLM's image for GPUs cannot be had here: its Dockerfile's own steps, over another base.
+docker build --quiet --network host --build-arg VLLM_BASE=$BASE --build-arg SPECGAUGE_UID=12345 \
+  ${PIP_FIND_LINKS:+--build-arg PIP_FIND_LINKS="$PIP_FIND_LINKS"} \
+  -f images/vllm/Dockerfile -t $PROJECT-gpu-steps . >/dev/null 2>"$WORK/build.log" \
+  || { tail -n 40 "$WORK/build.log"; exit 1; }
+docker run --rm --network none --read-only --entrypoint python3 $PROJECT-gpu-steps -c \
+  'import getpass, sys; getpass.getuser(); sys.path.insert(0, "/opt/specgauge")
+import pynvml, specgauge.serve.container'
 docker images --filter "reference=$PROJECT-*" --format '{{.Repository}} {{.Size}}'
 
 if [ "${1:-}" = with ]; then
