@@ -23,7 +23,7 @@ from synthetic_run import (
 )
 
 from specgauge.analyze.document import Cell, Comparison
-from specgauge.analyze.speedup import tpot_log_ratio
+from specgauge.analyze.pairing import tpot_log_ratio
 from specgauge.analyze.summary import Summary, exit_code, summarise
 from specgauge.errors import ExitCode
 from specgauge.record.layout import RunPaths

@@ -7,18 +7,25 @@ round's ratio is taken, start k of the variant against start k of the baseline.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from specgauge.analyze import stats
+from specgauge.analyze import claims, stats
 from specgauge.analyze.derived import FREEZE, taken_off
 from specgauge.analyze.document import Cell, Comparison, Reason
 from specgauge.analyze.fingerprint import Fingerprint
+from specgauge.analyze.pairing import (
+    CellKey,
+    RoundRatio,
+    key,
+    paired,
+    prompts_paired,
+    throughput_rounds,
+    tpot_rounds,
+)
 from specgauge.analyze.records import CellRecord
 from specgauge.analyze.validity import (
     cache_warm,
@@ -31,14 +38,11 @@ from specgauge.analyze.validity import (
 )
 from specgauge.record.documents import Launch, Margins
 
-ALPHA = 0.05
-"""Family-wise error of the claims in a headline."""
 INDICATIVE = "INDICATIVE"
-KEPT_NOTES = frozenset({unlike.CODE, cache_warm.CODE, compile_cache.CODE, lossy.CODE})
+KEPT_NOTES = frozenset(
+    {unlike.CODE, cache_warm.CODE, compile_cache.CODE, lossy.CODE, degenerate.CODE}
+)
 """What a comparison with a matched baseline still has to say."""
-
-CellKey = tuple[str, int, str, int]
-"""variant, start, load, repeat"""
 
 
 @dataclass(frozen=True)
@@ -60,19 +64,6 @@ class Evidence:
 NOTHING_KNOWN = Evidence()
 
 
-@dataclass(frozen=True)
-class RoundRatio:
-    """One round's logarithmic ratio and the cells behind it."""
-
-    log_ratio: float
-    cells: tuple[Cell, ...]
-
-
-def key(cell: Cell) -> CellKey:
-    """What names a cell."""
-    return cell.variant, cell.start, cell.load, cell.repeat
-
-
 def compare(
     cells: Sequence[Cell],
     latencies: Mapping[CellKey, pd.DataFrame],
@@ -90,30 +81,33 @@ def compare(
     for variant, load in dict.fromkeys((c.variant, c.load) for c in cells):
         if variant != baseline:
             found += _against(variant, load, baseline, cells, latencies, drift.get(load), evidence)
-    return _with_holm(found)
+    return claims.corrected(found)
 
 
 def compare_matched(
     cells: Sequence[Cell],
     latencies: Mapping[CellKey, pd.DataFrame],
     matched: Mapping[str, str],
+    drift: Mapping[str, Reason],
     evidence: Evidence = NOTHING_KNOWN,
 ) -> list[Comparison]:
     """Variants against the baseline that shares their forced traits: what the draft alone does.
 
-    ``matched``: variant → its matched baseline.  No headline claims.
+    ``matched``: variant → its matched baseline.  ``drift``: of the run's baseline, by load: what
+    changed the machine changed it for these too.  No headline claims.
     """
     found: list[Comparison] = []
     for variant, load in dict.fromkeys((c.variant, c.load) for c in cells):
         if variant in matched:
-            found += _against(variant, load, matched[variant], cells, latencies, None, evidence)
+            against = matched[variant]
+            found += _against(variant, load, against, cells, latencies, drift.get(load), evidence)
     plain = [
         c.model_copy(
             update={"headline": False, "notes": [n for n in c.notes if n.code in KEPT_NOTES]}
         )
         for c in found
     ]
-    return _with_holm(plain)
+    return claims.corrected(plain)
 
 
 def _against(
@@ -133,19 +127,22 @@ def _against(
     is_open = mine[0].rate is not None
     found = []
     if not is_open:
-        rounds = _throughput_rounds(mine, base)
+        rounds = throughput_rounds(mine, base)
         found.append(_comparison("output_tok_s", True, mine, base, rounds, drift))
         corrected = [_corrected(c) for c in mine], [_corrected(c) for c in base]
         if any(_is_frozen(c) for c in (*mine, *base)):
-            rounds = _throughput_rounds(*corrected)
+            rounds = throughput_rounds(*corrected)
             seen = _comparison("output_tok_s", False, *corrected, rounds, drift)
             found.append(seen.model_copy(update={"basis": "derived"}))
-    rounds = _tpot_rounds(mine, base, latencies)
-    found.append(_comparison("tpot", is_open, mine, base, rounds, drift))
-    seen_of_both = _unlike(_paired(mine, base), evidence)
+    rounds = tpot_rounds(mine, base, latencies)
+    tpot = _comparison("tpot", is_open, mine, base, rounds, drift)
+    if unpaired := too_few.pairs(*prompts_paired(rounds, latencies)):
+        tpot = tpot.model_copy(update={"notes": [*tpot.notes, unpaired]})
+    found.append(tpot)
+    seen_of_both = _unlike(paired(mine, base), evidence)
     if degraded := _degenerate(mine, base, rounds, evidence):
         seen_of_both.append(degraded)
-    return [_with_reasons(c, seen_of_both) for c in found]
+    return [_with_reasons(c, seen_of_both, mine[0].concurrency == 1) for c in found]
 
 
 def _unlike(rounds: Sequence[tuple[list[Cell], list[Cell]]], evidence: Evidence) -> list[Reason]:
@@ -176,7 +173,7 @@ def _degenerate(
     if any(key(c) not in known for c in (*mine, *base) if not c.excluded):
         return None
     whole = stats.ratio([r.log_ratio for r in rounds])
-    cut = stats.ratio([r.log_ratio for r in _tpot_rounds(mine, base, known)])
+    cut = stats.ratio([r.log_ratio for r in tpot_rounds(mine, base, known)])
     return degenerate.check_speedup(whole.value if whole else None, cut.value if cut else None)
 
 
@@ -205,12 +202,14 @@ def _lossy(
     )
 
 
-def _with_reasons(comparison: Comparison, reasons: Sequence[Reason]) -> Comparison:
+def _with_reasons(comparison: Comparison, reasons: Sequence[Reason], alone: bool) -> Comparison:
     """``comparison`` with what was seen of its sides; the gravest of it enters its verdict.
 
-    A warm cache changes TTFT and throughput, not TPOT.
+    A warm cache changes TTFT and throughput, and not TPOT where requests come one by one; with
+    others in the batch, what is left to read lengthens their steps.
     """
-    bearing = [r for r in reasons if comparison.metric != "tpot" or r.code != cache_warm.CODE]
+    immune = comparison.metric == "tpot" and alone
+    bearing = [r for r in reasons if not (immune and r.code == cache_warm.CODE)]
     severities = {r.severity for r in bearing}
     verdict = comparison.verdict
     if "invalid" in severities:
@@ -250,71 +249,6 @@ def _corrected(cell: Cell) -> Cell:
     )
 
 
-def _paired(mine: Sequence[Cell], base: Sequence[Cell]) -> list[tuple[list[Cell], list[Cell]]]:
-    """Per round, the repeats usable on both sides."""
-    by_round: dict[int, tuple[dict[int, Cell], dict[int, Cell]]] = defaultdict(lambda: ({}, {}))
-    for side, group in enumerate((mine, base)):
-        for cell in group:
-            if not cell.excluded:
-                by_round[cell.round][side][cell.repeat] = cell
-    found = []
-    for _, (ours, theirs) in sorted(by_round.items()):
-        common = sorted(ours.keys() & theirs.keys())
-        if common:
-            found.append(([ours[r] for r in common], [theirs[r] for r in common]))
-    return found
-
-
-def _throughput_rounds(mine: Sequence[Cell], base: Sequence[Cell]) -> list[RoundRatio]:
-    rounds = []
-    for ours, theirs in _paired(mine, base):
-        a = stats.geometric_mean([c.observed.output_tok_s or 0 for c in ours])
-        b = stats.geometric_mean([c.observed.output_tok_s or 0 for c in theirs])
-        if a and b:
-            rounds.append(RoundRatio(math.log(a / b), (*ours, *theirs)))
-    return rounds
-
-
-def _tpot_rounds(
-    mine: Sequence[Cell], base: Sequence[Cell], latencies: Mapping[CellKey, pd.DataFrame]
-) -> list[RoundRatio]:
-    rounds = []
-    for ours, theirs in _paired(mine, base):
-        mean = tpot_log_ratio(
-            [latencies[key(c)] for c in theirs], [latencies[key(c)] for c in ours]
-        )
-        if mean is not None:
-            rounds.append(RoundRatio(mean, (*ours, *theirs)))
-    return rounds
-
-
-def tpot_log_ratio(
-    baseline: Sequence[pd.DataFrame], variant: Sequence[pd.DataFrame]
-) -> float | None:
-    """Mean over prompts of the paired log TPOT ratio baseline / variant: above 0 is faster.
-
-    Each side: one frame of ``latency.per_request`` a repeat.  Requests pair by their index and
-    prompt; a prompt sent several times counts once, by its mean.
-    """
-    sides = [_log_tpot(frames) for frames in (baseline, variant)]
-    difference = (sides[0] - sides[1]).dropna()
-    if difference.empty:
-        return None
-    return float(difference.groupby(level="prompt_id").mean().mean())
-
-
-def _log_tpot(frames: Sequence[pd.DataFrame]) -> pd.Series:
-    """Mean log TPOT over repeats, by (index, prompt_id)."""
-    logs = []
-    for frame in frames:
-        tpot = frame.loc[frame["tpot"] > 0, ["prompt_id", "tpot"]]
-        names = pd.MultiIndex.from_arrays(
-            [tpot.index, tpot["prompt_id"]], names=["index", "prompt_id"]
-        )
-        logs.append(pd.Series(np.log(tpot["tpot"].to_numpy(dtype=np.float64)), index=names))
-    return pd.concat(logs).groupby(level=["index", "prompt_id"]).mean()
-
-
 def _comparison(
     metric: str,
     headline: bool,
@@ -334,7 +268,7 @@ def _comparison(
         tainting.append(drift.code)
     notes = {r.detail: r for c in mine if not c.excluded for r in c.reasons
              if r.code == "FORCED_TRAIT"}  # fmt: skip
-    few = too_few.rounds(len(rounds)) if used else None
+    few = too_few.rounds(len(rounds)) if used else _unpaired(mine, base)
     return Comparison(
         variant=mine[0].variant,
         against=base[0].variant,
@@ -350,23 +284,12 @@ def _comparison(
         reasons=list(dict.fromkeys(tainting)),
         headline=headline,
         p=ratio.p if ratio else None,
-        label=INDICATIVE if few else None,
+        label=INDICATIVE if few and used else None,
         notes=[*notes.values(), *([few] if few else [])],
     )
 
 
-def _with_holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """Adjust the p-values within the headline claims, and within the others."""
-    adjusted: dict[int, float] = {}
-    for headline in (True, False):
-        family = [
-            i for i, c in enumerate(comparisons) if c.headline is headline and c.p is not None
-        ]
-        p_values = [p for i in family if (p := comparisons[i].p) is not None]
-        adjusted.update(zip(family, stats.holm(p_values), strict=True))
-    return [
-        c.model_copy(update={"p_holm": adjusted[i], "significant": adjusted[i] < ALPHA})
-        if i in adjusted
-        else c
-        for i, c in enumerate(comparisons)
-    ]
+def _unpaired(mine: Sequence[Cell], base: Sequence[Cell]) -> Reason | None:
+    """Why no round compares, where cells that count are there on both sides."""
+    sides = [sorted({c.round for c in side if not c.excluded}) for side in (mine, base)]
+    return too_few.no_common_round(*sides) if all(sides) else None

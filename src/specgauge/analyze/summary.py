@@ -31,6 +31,7 @@ from specgauge.analyze.document import (
 )
 from specgauge.analyze.log import traits
 from specgauge.analyze.log.traits import EngineTraits
+from specgauge.analyze.pairing import CellKey, key
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import (
     DRIFT_ROLE,
@@ -55,12 +56,12 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
     starts = [_context(start) for start in run.starts]
     reference = _baseline_traits(starts, setup.baseline)
     cells: list[Cell] = []
-    latencies: dict[speedup.CellKey, pd.DataFrame] = {}
+    latencies: dict[CellKey, pd.DataFrame] = {}
     counting = _counting(run)
     pool = _prefill(starts)
-    contexts: dict[speedup.CellKey, CellContext] = {}
-    records: dict[speedup.CellKey, CellRecord] = {}
-    prints: dict[speedup.CellKey, fingerprint.Fingerprint] = {}
+    contexts: dict[CellKey, CellContext] = {}
+    records: dict[CellKey, CellRecord] = {}
+    prints: dict[CellKey, fingerprint.Fingerprint] = {}
     for start in starts:
         traits_to_compare = None if start.record.variant == setup.baseline else reference
         for position, record in enumerate(start.record.cells):
@@ -70,11 +71,11 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
             mark = fingerprint.of(record, start.record, setup, version)
             cell = cell.model_copy(update={"fingerprint": fingerprint.digest(dict(mark))})
             cells.append(cell)
-            prints[speedup.key(cell)] = mark
+            prints[key(cell)] = mark
             if not start.record.partial:
-                records[speedup.key(cell)] = record
-            latencies[speedup.key(cell)] = context.latencies
-            contexts[speedup.key(cell)] = context
+                records[key(cell)] = record
+            latencies[key(cell)] = context.latencies
+            contexts[key(cell)] = context
     cells = _with_clocks(_with_warm_repeats(cells))
     evidence = speedup.Evidence(
         fingerprints=prints,
@@ -112,11 +113,13 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
         starts=[_start(start) for start in starts],
         cells=cells,
         comparisons=comparisons,
-        matched_comparisons=speedup.compare_matched(cells, latencies, _matched(setup), evidence),
+        matched_comparisons=speedup.compare_matched(
+            cells, latencies, _matched(setup), drifts, evidence
+        ),
         references=references.beside(published, cells, comparisons),
         missing=_missing(setup, run, cells),
         reasons=[*drifts.values(), *_unseen_drifts(setup, run, cells, loads)],
-        recommendations=recommend(setup, comparisons, [load.name for load in loads]),
+        recommendations=recommend(setup, comparisons, [load.name for load in loads], cells),
         environment=_environment(setup.facts),
     )
 
@@ -213,8 +216,8 @@ def _cell(context: CellContext, counting: Mapping[tuple[str, int, str], int]) ->
 
 
 def _before_degeneration(
-    contexts: Mapping[speedup.CellKey, CellContext],
-) -> dict[speedup.CellKey, pd.DataFrame]:
+    contexts: Mapping[CellKey, CellContext],
+) -> dict[CellKey, pd.DataFrame]:
     """Latencies up to where outputs degenerate; empty if none does."""
     if not any(c.degeneration and c.degeneration.requests for c in contexts.values()):
         return {}

@@ -15,21 +15,30 @@ LIMIT = 0.03
 
 
 def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
-    """Suspect, for every comparison under ``load``, when its throughput moved by more than 3 %."""
+    """Suspect, for every comparison under ``load``, when the baseline moved by more than 3 %.
+
+    Closed loads by throughput, confirmed one-off freezes taken off: those have a verdict of their
+    own and are no drift.  Open loads by TPOT: their throughput is the offered rate.
+    """
     begin, end = _ends(cells, baseline, load)
     if begin is None or end is None:
         return None
     change = end / begin - 1
     if abs(change) <= LIMIT:
         return None
+    what = "ms a token" if _is_open(cells, load) else "tok/s"
     return Reason(
         code=CODE,
         severity="suspect",
-        detail=f"{load}: {baseline} went from {begin:.1f} to {end:.1f} tok/s ({change:+.1%}) "
+        detail=f"{load}: {baseline} went from {begin:.1f} to {end:.1f} {what} ({change:+.1%}) "
         "between the first and the last start.",
         remedy="Something changed while measuring (heat, other work on the machine): more rounds, "
         "interleaved, on a quiet machine.",
-        evidence={"first_tok_s": begin, "last_tok_s": end, "change": change},
+        evidence={
+            ("first_tpot_ms" if _is_open(cells, load) else "first_tok_s"): begin,
+            ("last_tpot_ms" if _is_open(cells, load) else "last_tok_s"): end,
+            "change": change,
+        },
     )
 
 
@@ -59,13 +68,24 @@ def unseen(cells: Sequence[Cell], baseline: str, load: str, planned: bool) -> Re
 
 
 def _ends(cells: Sequence[Cell], baseline: str, load: str) -> tuple[float | None, float | None]:
-    """Throughput of the baseline's first round and of its last start, tokens/s."""
+    """The baseline's first round and its last start: tokens/s, of an open load TPOT in ms."""
     mine = [c for c in cells if c.variant == baseline and c.load == load and c.verdict != "INVALID"]
     last = [c for c in mine if c.role == DRIFT_ROLE and c.excluded_because == DRIFT_ROLE]
     first_round = min((c.round for c in mine if not c.excluded), default=None)
     first = [c for c in mine if not c.excluded and c.round == first_round]
-    return _throughput(first), _throughput(last)
+    return _figure(first), _figure(last)
 
 
-def _throughput(cells: Sequence[Cell]) -> float | None:
-    return geometric_mean([c.observed.output_tok_s for c in cells if c.observed.output_tok_s])
+def _figure(cells: Sequence[Cell]) -> float | None:
+    values = [c.observed.tpot_ms.mean if c.rate is not None else _throughput(c) for c in cells]
+    return geometric_mean([v for v in values if v])
+
+
+def _throughput(cell: Cell) -> float | None:
+    if cell.derived is not None and cell.derived.verdict == "VALID":
+        return cell.derived.output_tok_s
+    return cell.observed.output_tok_s
+
+
+def _is_open(cells: Sequence[Cell], load: str) -> bool:
+    return any(c.rate is not None for c in cells if c.load == load)

@@ -40,8 +40,13 @@ class Leaving:
 
     @property
     def share(self) -> float:
-        """Of the requests, parted where the model was sure."""
-        return self.sure / self.requests if self.requests else 0.0
+        """Of the requests, parted where the model was sure.
+
+        Margins are asked for the first of many divergences only: the others count like those.
+        """
+        if not self.requests or not self.margins:
+            return 0.0
+        return self.parted / self.requests * self.sure / len(self.margins)
 
 
 Pair = tuple[CellRecord, CellRecord, Margins | None]

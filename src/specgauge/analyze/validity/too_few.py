@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specgauge.analyze import throughput
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason
@@ -10,6 +12,9 @@ from specgauge.analyze.stats import MIN_ROUNDS, samples_for
 CODE = "TOO_FEW"
 
 PERCENTILES = (0.5, 0.9, 0.99)
+
+MOST_PAIRED = 0.9
+"""Share of the requests with a TPOT on both sides from which the others are not worth a word."""
 
 
 def check(cell: CellContext) -> Reason | None:
@@ -45,3 +50,39 @@ def rounds(count: int) -> Reason | None:
         remedy=f"At least {MIN_ROUNDS} rounds; five resolve about 2 %.",
         evidence={"rounds": count},
     )
+
+
+def pairs(both: int, of: int) -> Reason | None:
+    """Says how many requests a TPOT speed-up rests on, where it is not nearly all.
+
+    A request that ends within its first chunk, or is missing on one side, has none to compare:
+    what is left may be another kind of request.
+    """
+    if not of or both >= MOST_PAIRED * of:
+        return None
+    return Reason(
+        code=CODE,
+        severity="info",
+        scope="claim",
+        detail=f"The TPOT speed-up rests on {both} of {of} requests: the others have no TPOT on "
+        "both sides (outputs that end within their first chunk).",
+        remedy="Longer outputs, or the throughput and E2E of the same rows.",
+        evidence={"paired": both, "of": of},
+    )
+
+
+def no_common_round(mine: Sequence[int], base: Sequence[int]) -> Reason:
+    """Says that the sides' rounds (those that count) do not meet."""
+    return Reason(
+        code=CODE,
+        severity="info",
+        scope="claim",
+        detail=f"No round was measured on both sides (the variant's: {_numbers(mine)}; the "
+        f"baseline's: {_numbers(base)}): nothing is compared.",
+        remedy="Run the same command again: it makes the rounds that are missing.",
+        evidence={"rounds": 0},
+    )
+
+
+def _numbers(rounds: Sequence[int]) -> str:
+    return ", ".join(str(r) for r in rounds)

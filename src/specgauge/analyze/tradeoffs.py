@@ -1,0 +1,56 @@
+"""What a faster setting costs elsewhere: latencies that are worse than the baseline's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from specgauge.analyze.document import Cell, Spread
+from specgauge.analyze.stats import mean
+
+WORSE = 0.05
+"""Relative difference from which it is named: starts differ by about 1 %, percentiles by more."""
+
+
+def _of(spread: Callable[[Cell], Spread | None], field: str) -> Callable[[Cell], float | None]:
+    def value(cell: Cell) -> float | None:
+        found = spread(cell)
+        number = getattr(found, field) if found is not None else None
+        return None if number is None else float(number)
+
+    return value
+
+
+def _ttft(cell: Cell) -> Spread:
+    """From the schedule for open loads."""
+    return cell.observed.ttft_scheduled_ms or cell.observed.ttft_ms
+
+
+def _e2e(cell: Cell) -> Spread:
+    return cell.observed.e2e_scheduled_ms or cell.observed.e2e_ms
+
+
+_NAMED = (
+    ("TTFT", _of(_ttft, "mean")),
+    ("TTFT p99", _of(_ttft, "p99")),
+    ("TPOT", _of(lambda c: c.observed.tpot_ms, "mean")),
+    ("TPOT p99", _of(lambda c: c.observed.tpot_ms, "p99")),
+    ("E2E p99", _of(_e2e, "p99")),
+)
+
+
+def worse(cells: Sequence[Cell], variant: str, baseline: str, load: str) -> list[str]:
+    """``TTFT 177 → 230 ms``: means over the counted cells of both; p99 where samples suffice."""
+    sides = [
+        [c for c in cells if c.variant == name and c.load == load and not c.excluded]
+        for name in (baseline, variant)
+    ]
+    found = []
+    for name, value in _NAMED:
+        base, mine = (mean([v for c in side if (v := value(c)) is not None]) for side in sides)
+        if base and mine and mine > base * (1 + WORSE):
+            found.append(f"{name} {_ms(base)} → {_ms(mine)} ms")
+    return found
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
