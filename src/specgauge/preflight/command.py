@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from specgauge.interrupts import terminate_as_interrupt
 from specgauge.preflight.context import Context
 from specgauge.preflight.engine import exit_code, run
 from specgauge.preflight.registry import CHECKS
@@ -30,11 +31,12 @@ def preflight(context: Context, console: Console, *, as_json: bool) -> int:
     """
     outcomes: list[Outcome] = []
     try:
-        for made in run(CHECKS, context):
-            outcome = _without_secrets(made, context)
-            outcomes.append(outcome)
-            if not as_json:
-                show(outcome, console)
+        with terminate_as_interrupt():  # whatever was started is stopped
+            for made in run(CHECKS, context):
+                outcome = _without_secrets(made, context)
+                outcomes.append(outcome)
+                if not as_json:
+                    show(outcome, console)
     finally:
         context.close()
     code = exit_code(outcomes)

@@ -18,6 +18,7 @@ from specgauge.embedded.model import ensure
 from specgauge.errors import EnvironmentFault
 from specgauge.gpu.device import NvmlFault
 from specgauge.gpu.occupancy import wait_free
+from specgauge.interrupts import uninterrupted
 from specgauge.load.sse import events
 from specgauge.preflight.context import RELEASE_WAIT_S, Context
 from specgauge.preflight.result import Result, fail, ok, skipped, warn
@@ -135,7 +136,8 @@ def _served(context: Context, spec: ServerSpec, model: Model) -> Result:
     except ServerDied as died:
         return _death(spec, str(died))
     finally:
-        server.stop()
+        with uninterrupted():
+            server.stop()
     if (left := _not_released(context)) is not None:
         return left
     return ok(
