@@ -45,7 +45,11 @@ class OnGpu:
 
     def start(self) -> None:
         """Launch it.  Raises EnvironmentFault when its port is taken or somebody is on the GPU."""
-        used = self._gpu.await_idle()
+        try:
+            used = self._gpu.await_idle()
+        except EnvironmentFault as fault:
+            text = f"{fault} What was measured is kept: the same command goes on from there."
+            raise EnvironmentFault(text) from None
         self._before = {**self._gpu.levels(), self._gpu.device.uuid: used}
         device = self._gpu.device
         self._use = GpuUse(uuid=device.uuid, pci_bus_id=device.pci_bus_id, memory_before=used)
