@@ -35,9 +35,11 @@ def preflight(context: Context, console: Console, *, as_json: bool) -> int:
             for made in run(CHECKS, context):
                 outcome = _without_secrets(made, context)
                 outcomes.append(outcome)
+                context.clear()
                 if not as_json:
                     show(outcome, console)
     finally:
+        context.clear()
         context.close()
     code = exit_code(outcomes)
     if as_json:

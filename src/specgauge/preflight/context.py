@@ -58,6 +58,8 @@ class Context:
     fetch: bool = False
     say: Callable[[str], None] = lambda text: None
     """Progress of what takes long."""
+    clear: Callable[[], None] = lambda: None
+    """Take the progress away before a result is shown."""
     open_nvml: Callable[[], Nvml] = open_nvml
     found: Found = field(default_factory=Found)
 

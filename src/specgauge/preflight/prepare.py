@@ -10,6 +10,7 @@ from specgauge.config.model import Model
 from specgauge.config.project import Project
 from specgauge.config.resolve import resolve
 from specgauge.preflight.context import SMOKE_MODEL, Context
+from specgauge.preflight.progress import Line
 from specgauge.run.runtime import ProcessRuntime, Runtime
 from specgauge.serve.control import Control
 from specgauge.stack.runtime import ContainerRuntime
@@ -43,6 +44,7 @@ def prepare(
     runtime: Runtime = ProcessRuntime()
     if way == "compose":
         runtime = ContainerRuntime(Control(project.root / ".stack" / "control"))
+    line = Line(sys.stderr)
     return Context(
         resolved=resolved,
         project=project,
@@ -51,7 +53,8 @@ def prepare(
         way=way,
         bus_id=bus_id,
         smoke_model=smoke_model or SMOKE_MODEL,
-        say=_say_to_stderr,
+        say=line,
+        clear=line.clear,
     )
 
 
@@ -62,10 +65,3 @@ def _fitting(project: Project, model: str | None) -> str:
     platform = load(Model, path, name=path.stem).platform
     robust = project.config("experiments") / f"{_FOR_GPU}.yaml"
     return _FOR_GPU if platform == "cuda" and robust.is_file() else _FOR_ANY
-
-
-def _say_to_stderr(text: str) -> None:
-    """Progress: on one line at a terminal, not at all in a file."""
-    if sys.stderr.isatty() and text.strip():
-        sys.stderr.write(f"\r\x1b[K{text.strip()[:150]}")
-        sys.stderr.flush()
