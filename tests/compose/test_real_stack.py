@@ -33,7 +33,7 @@ def real(stack: Stack, free_port: int) -> Stack:
     stack.env |= {
         "VLLM_IMAGE": f"{prefix}-vllm-cpu",
         "MODEL_CACHE": str(cache_folder()),
-        "EXPERIMENT": os.environ.get("SPECGAUGE_TEST_EXPERIMENT", "ci"),
+        "EXPERIMENT": "quick",
         "PROMETHEUS_PORT": str(free_port),
     }
     environment = {"SPECGAUGE_FAKE_NVML": planted, "GPU_UUID": "GPU-a"}
