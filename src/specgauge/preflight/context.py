@@ -133,4 +133,6 @@ class Context:
 
 def gib(size: float) -> str:
     """For people."""
-    return f"{size / 2**30:.1f} GiB"
+    return (
+        f"{size / 2**30:.1f} GiB" if size >= 2**30 / 10 or not size else f"{size / 2**20:.0f} MiB"
+    )

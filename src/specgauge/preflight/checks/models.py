@@ -51,7 +51,7 @@ def weights(context: Context) -> Result:
         context.found.files[name] = look(name, revision, cache)
     absent = [files for files in context.found.files.values() if not _usable(files, context)]
     said += [
-        f"{files.name} ({gib(files.size)}, {files.folder})"
+        f"{_shown(files)} ({gib(files.size)})"
         for files in context.found.files.values()
         if files not in absent and files.name in wanted
     ]
@@ -73,6 +73,11 @@ def weights(context: Context) -> Result:
             f"unset {variable} to fetch them, or copy them into {cache}",
         )
     return _ask_hub(context, absent, wanted, env)
+
+
+def _shown(files: ModelFiles) -> str:
+    """Its name, and where it is if that says more."""
+    return files.name if files.name == str(files.folder) else f"{files.name} in {files.folder}"
 
 
 def _ask_hub(

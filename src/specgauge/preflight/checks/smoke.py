@@ -128,7 +128,7 @@ def _served(context: Context, spec: ServerSpec, model: Model) -> Result:
     began = time.monotonic()
     try:
         server.start()
-        server.wait_ready(lambda line: context.say(f"smoke: {line[:100]}"))
+        server.wait_ready(lambda line: context.say(f"smoke: {line}" if line else ""))
         ready_s = time.monotonic() - began
         result = _asked(spec, model)
         if result is not None:
