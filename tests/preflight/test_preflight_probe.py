@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from specgauge.preflight import probe
-from specgauge.preflight.interpreter import python_of
 from specgauge.preflight.probe import ask, bounded, source
+from specgauge.serve.interpreter import python_of
 
 
 def script(path: Path, text: str) -> str:

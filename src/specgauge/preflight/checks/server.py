@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from specgauge.preflight.context import Context
-from specgauge.preflight.interpreter import python_of
 from specgauge.preflight.probe import Answer, ask
 from specgauge.preflight.result import Result, fail, ok, skipped, warn
+from specgauge.serve.interpreter import python_of
 
 LIMIT_S = 60.0
 """A cold network disk makes Python slow to start."""
