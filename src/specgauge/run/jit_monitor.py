@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
-from pathlib import Path
 
 from specgauge.config.experiment import Server
 from specgauge.run.machine import packages_of
@@ -32,18 +31,8 @@ def supported(server: Server, program: list[str]) -> bool:
 
 @cache
 def _installed(program: str) -> str | None:
-    """vLLM's version in the environment of a Python, or of a script that one runs."""
-    path = Path(program)
-    if "python" in path.name:
-        return packages_of(program).get("vllm")
-    try:
-        with path.open("rb") as file:
-            first = file.readline(256).decode("utf-8", "replace").strip()
-    except OSError:
-        return None
-    if not first.startswith("#!"):
-        return None
-    return packages_of(first[2:].split()[-1]).get("vllm")
+    """vLLM's version in the environment of the program."""
+    return packages_of(program).get("vllm")
 
 
 def _tag(image: str) -> str | None:

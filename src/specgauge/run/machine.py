@@ -15,6 +15,7 @@ from specgauge.config.experiment import Server
 from specgauge.config.project import Project
 from specgauge.gpu.device import NvmlFault, NvmlUnavailable
 from specgauge.gpu.nvml import open_nvml
+from specgauge.serve.interpreter import python_of
 from specgauge.serve.packages import TELLING
 
 
@@ -89,8 +90,13 @@ def git_facts(project: Project) -> dict[str, Any]:
         return {}
 
 
-def packages_of(python: str) -> dict[str, str]:
-    """Versions of the packages that decide speed, in the environment of ``python``."""
+def packages_of(program: str) -> dict[str, str]:
+    """Versions of the packages that decide speed, in the environment of a server's program.
+
+    Empty where there is no Python behind it.
+    """
+    if (python := python_of(program)) is None:
+        return {}
     code = (
         "import importlib.metadata as m, json\n"
         "found = {}\n"
@@ -99,8 +105,6 @@ def packages_of(python: str) -> dict[str, str]:
         "    except m.PackageNotFoundError: pass\n"
         "print(json.dumps(found))"
     )
-    if "python" not in Path(python).name:
-        return {}
     try:
         answer = subprocess.run(
             [python, "-c", code], capture_output=True, text=True, check=True, timeout=60
