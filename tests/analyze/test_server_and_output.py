@@ -27,6 +27,16 @@ def test_onset() -> None:
     assert degenerate.onset(quoted) is None
 
 
+def test_lists_of_like_entries_are_no_loop() -> None:
+    """JSON objects: ten tokens of keys that come again, five of values that do not."""
+    keys = list(range(500, 510))
+    entries = [[*keys, *range(1000 + 10 * i, 1005 + 10 * i)] for i in range(20)]
+    closed = [t for entry in entries for t in entry] + [*keys, 3, 4, 5]
+    assert degenerate.onset(closed) is None
+    same = [t for _ in range(20) for t in entries[0]]
+    assert degenerate.onset(same) == 15
+
+
 def cell_of(truth: dict, requests: int = 8):
     planted = Truth.model_validate({"step_ms": {"1": 20, "16": 30}, **truth})
     server = VirtualStart(planted, "ngram:4", "ngram")
@@ -74,9 +84,9 @@ def test_nothing_but_repetition_is_suspect_too() -> None:
     assert "DEGENERATE" not in codes(context(lifted(build_cell(Plant(requests=20)), 0)))
 
 
-def gauged(running: float, waiting: float) -> Built:
+def gauged(running: float, waiting: float, output_tokens: int = 64) -> Built:
     """A cell whose server says how many ran."""
-    built = build_cell(Plant(requests=20, concurrency=4))
+    built = build_cell(Plant(requests=20, concurrency=4, output_tokens=output_tokens))
     first = built.events[0]
     gauges = {
         ("vllm:num_requests_running", "{}"): running,
@@ -90,6 +100,15 @@ def test_a_batch_that_is_not_full() -> None:
     assert "3.5 of 4 requests were running" in short.detail
     assert "waiting on average" in reason(context(gauged(4.0, 1.0)), "PREEMPTED").detail
     assert validity.verdict(validity.check_cell(context(gauged(3.9, 0.1)))) == "VALID"
+
+
+@pytest.mark.parametrize(("running", "called"), [(3.65, False), (3.2, True)])
+def test_short_answers_leave_slots_empty_while_the_next_request_enters(
+    running: float, called: bool
+) -> None:
+    """21 steps a request and two to enter: 3.65 of 4 is what a server without a fault gives."""
+    cell = context(gauged(running, 0.1, output_tokens=21))
+    assert ("PREEMPTED" in codes(cell)) is called
 
 
 WAIT = "specgauge_cpu_wait_seconds_total"

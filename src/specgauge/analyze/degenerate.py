@@ -17,6 +17,8 @@ NGRAM = 8
 REPEATED_SHARE = 0.5
 """Of the remaining output that must consist of repeated 8-grams for it to have degenerated there:
 a quotation or a list repeats some, a loop repeats nearly all."""
+LEAST = 2 * NGRAM
+"""8-grams that must remain: the close of a list or of a JSON object is repeated, and no loop."""
 
 MIN_BEFORE = 0.1
 """Share of the decode chunks that must lie before the onsets for tokens per step there."""
@@ -44,7 +46,7 @@ def _repetition(token_ids: Sequence[int]) -> int | None:
     left = sum(again)
     for position, is_again in enumerate(again):
         rest = len(again) - position
-        if is_again and rest >= NGRAM and left >= REPEATED_SHARE * rest:
+        if is_again and rest >= LEAST and left >= REPEATED_SHARE * rest:
             return position
         left -= is_again
     return None

@@ -7,7 +7,9 @@ PLACES = (2, 3, 4)
 
 
 def bound(value: float) -> str:
-    """``1.27``; ``0.996``, which two decimals would call 1.00."""
+    """``1.27``; ``0.996``, which two decimals would call 1.00; ``0.0042``."""
+    if 0 < value < 0.1:
+        return f"{value:.2g}"
     for places in PLACES:
         text = f"{value:,.{places}f}"
         if value == 1 or float(text.replace(",", "")) != 1:

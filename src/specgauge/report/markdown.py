@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specgauge.analyze.document import Summary
-from specgauge.report import energy, published, tables, words
+from specgauge.report import checks, energy, escape, published, tables, words
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
@@ -15,6 +16,9 @@ DEFINITIONS = (
     "**Output throughput** output tokens / (last chunk − first send). **Speed-up** variant against "
     "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
     "prompts of the paired ratio.",
+    "**95 % interval** Student's t on the rounds' log ratios, for that row alone. **Claim** a gain "
+    "or a loss only where p, corrected for all claims of the headline (Holm), is below 5 %: an "
+    "interval that leaves out 1 may stand beside *no difference shown*.",
     "**Acceptance length** 1 + accepted / drafts, conditional on a draft. **Coverage** drafts / "
     "decode chunks. **Tokens per step** tokens after the first chunk / decode chunks. "
     "**Efficiency** tokens used / positions computed. Read the first three together.",
@@ -46,10 +50,11 @@ NOTES = "What the checks saw that does not taint a cell; *strikes a claim* leave
 def render(summary: Summary, figures: Mapping[str, str]) -> str:
     """The report; ``figures``: file name (without suffix) → caption of those drawn."""
     parts = [
-        f"# {summary.experiment or 'Run'}: {_variants(summary)} on {summary.model}",
+        "# "
+        + escape.inline(f"{summary.experiment or 'Run'}: {_variants(summary)} on {summary.model}"),
         _measured(summary),
         "## Result",
-        *([f"**{text}**"] if (text := words.standing(summary)) else []),
+        *([f"**{escape.inline(text)}**"] if (text := words.standing(summary)) else []),
         tables.headline(summary).markdown(),
         *_corrected(summary),
         "## Recommendation",
@@ -59,18 +64,18 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         *_reasons(summary, notes=False),
         *_failures(summary),
         "## By load",
-        words.why_step_latency(summary),
+        escape.line(words.why_step_latency(summary)),
     ]
     for load in summary.loads:
         table = tables.per_load(summary, load)
         if table.rows:
-            parts += [f"### {table.title}", table.markdown()]
+            parts += [f"### {escape.inline(table.title)}", table.markdown()]
     drawn = energy.table(summary)
     if drawn.rows:
         parts += [f"### {drawn.title}", energy.TEXT, drawn.markdown()]
-    checks = tables.checks(summary)
-    if checks.rows:
-        parts += ["### Cross-checks", CHECKS, checks.markdown()]
+    checked = checks.table(summary)
+    if checked.rows:
+        parts += ["### Cross-checks", CHECKS, checked.markdown()]
     beside = published.table(summary)
     if beside.rows:
         parts += ["## " + beside.title, PLAUSIBILITY, beside.markdown()]
@@ -107,7 +112,7 @@ def _measured(summary: Summary) -> str:
         *([f"Prompts: {text}"] if (text := _workload(facts.get("workload"))) else []),
         f"Run {summary.run_id}",
     ]
-    return "\n".join(f"- {line}" for line in lines)
+    return "\n".join(f"- {escape.line(line)}" for line in lines)
 
 
 def _machine(value: Any) -> str:
@@ -134,10 +139,10 @@ def _workload(value: Any) -> str:
 def _recommendations(summary: Summary) -> list[str]:
     lines = []
     for item in summary.recommendations:
-        lines.append(f"- {item.text}")
+        lines.append(f"- {escape.line(item.text)}")
         if item.speculative_config:
-            config = json.dumps(item.speculative_config)
-            lines.append(f"  `--speculative-config '{config}'`")
+            config = shlex.quote(json.dumps(item.speculative_config))
+            lines.append("  " + escape.code(f"--speculative-config {config}"))
     return lines
 
 
@@ -149,8 +154,8 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
     rows = ["| code | severity | where | seen | what to do |", "| --- | --- | --- | --- | --- |"]
     rows += [
         " | ".join(
-            ["", *(_cell(x) for x in (s.reason.code, _severity(s), _where(s.where),
-                                      s.reason.detail, s.reason.remedy or "nothing")), ""]
+            ["", s.reason.code, _severity(s), escape.inline(_where(s.where)),
+             escape.inline(s.reason.detail), _cell(s.reason.remedy or "nothing"), ""]
         ).strip()
         for s in seen
     ]  # fmt: skip
@@ -170,12 +175,15 @@ def _where(places: Sequence[str]) -> str:
 def _failures(summary: Summary) -> list[str]:
     """Starts that did not end well, and planned cells that nobody measured."""
     lines = [
-        f"- {s.variant}, start {s.start}: {s.state}" + (f": {s.error}" if s.error else "")
+        "- "
+        + escape.line(
+            f"{s.variant}, start {s.start}: {s.state}" + (f": {s.error}" if s.error else "")
+        )
         for s in summary.starts
         if s.state != "complete"
     ]
     lines += [
-        f"- not measured: {m.variant} {m.load}, "
+        f"- not measured: {escape.inline(m.variant)} {m.load}, "
         + ("again at the end" if m.role == "drift" else f"round {m.round}")
         + f", repeat {m.repeat}"
         for m in summary.missing
@@ -184,6 +192,7 @@ def _failures(summary: Summary) -> list[str]:
 
 
 def _cell(text: str) -> str:
+    """Our own words, whose Markdown counts."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -201,14 +210,16 @@ def _environment(summary: Summary) -> str:
             f"ready in {traits.ready_s:.0f} s" if traits.ready_s is not None else "",
         ]  # fmt: skip
         told = "; ".join(x for x in said if x) or "its log says nothing"
-        rows.append(f"| {_cell(start.variant)}, start {start.start} | {_cell(told)} |")
+        rows.append(
+            f"| {escape.inline(start.variant)}, start {start.start} | {escape.inline(told)} |"
+        )
     for variant in summary.variants:
         if variant.speculative_config:
             config = json.dumps(variant.speculative_config)
-            rows.append(f"| {_cell(variant.name)} | `{_cell(config)}` |")
+            rows.append(f"| {escape.inline(variant.name)} | {_cell(escape.code(config))} |")
     for key, value in _flat("", summary.environment):
         if value:
-            rows.append(f"| {_cell(key)} | {_cell(value)} |")
+            rows.append(f"| {escape.inline(key)} | {escape.inline(value)} |")
     return "\n".join(rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specgauge.analyze import words
 from specgauge.analyze.document import Cell, Comparison, Verdict
 
 MISSING = "–"
@@ -15,15 +16,22 @@ def number(value: float | None, digits: int) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Tokens per second: one decimal below 1000, else none."""
-    return number(value, 1 if value is None or value < 1000 else 0)
+    """Tokens per second: one decimal below 1000, more below 1, none above."""
+    if value is None:
+        return MISSING
+    return number(value, _small(value, 1) if value < 1000 else 0)
+
+
+def _small(value: float, digits: int) -> int:
+    """Decimals: ``digits``, or as many as leave two digits of a value far below 1."""
+    return digits if value >= 0.1 or value <= 0 else digits + 2 if value >= 0.001 else digits + 4
 
 
 def milliseconds(value: float | None) -> str:
     """Two decimals below 10 ms, one below 1000, else none."""
     if value is None:
         return MISSING
-    return number(value, 2 if value < 10 else 1 if value < 1000 else 0)
+    return number(value, _small(value, 2) if value < 10 else 1 if value < 1000 else 0)
 
 
 def percent(value: float | None) -> str:
@@ -32,15 +40,15 @@ def percent(value: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    """A speed-up."""
-    return MISSING if value is None else f"{value:.2f}x"
+    """A speed-up; never rounded onto 1.00x from either side."""
+    return MISSING if value is None else words.times(value)
 
 
 def interval(comparison: Comparison) -> str:
     """The 95 % interval, or a dash below three rounds."""
     if comparison.low is None or comparison.high is None:
         return MISSING
-    return f"{comparison.low:.2f} to {comparison.high:.2f}"
+    return f"{words.bound(comparison.low)} to {words.bound(comparison.high)}"
 
 
 def claim(comparison: Comparison) -> str:

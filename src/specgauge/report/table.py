@@ -10,7 +10,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from specgauge.report import numbers
+from specgauge.report import escape, numbers
 
 Value = float | int | str | None
 
@@ -45,7 +45,7 @@ class Table:
         """As a Markdown table; numbers to the right."""
         head = " | ".join(c.heading for c in self.columns)
         rule = " | ".join("---:" if c.show else "---" for c in self.columns)
-        body = [" | ".join(_escaped(text) for text in row) for row in self.cells()]
+        body = [" | ".join(escape.inline(text) for text in row) for row in self.cells()]
         return "\n".join(f"| {line} |" for line in (head, rule, *body))
 
     def csv(self) -> str:
@@ -61,7 +61,3 @@ def _shown(column: Column, value: Value) -> str:
     if column.show is None or isinstance(value, str):
         return numbers.MISSING if value is None else str(value)
     return column.show(value)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

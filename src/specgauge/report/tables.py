@@ -8,7 +8,7 @@ from specgauge.analyze.document import Cell, Comparison, LoadFacts, Summary
 from specgauge.analyze.records import DRIFT_ROLE
 from specgauge.analyze.stats import mean
 from specgauge.analyze.validity import worse
-from specgauge.report import energy, numbers, published
+from specgauge.report import checks, energy, numbers, published
 from specgauge.report.table import Column, Table, Value
 
 TEXT = {
@@ -33,6 +33,7 @@ _CORRECTED = (
     Column("confirmation", "confirmation"),
 )
 _TPOT_SPEEDUP = Column("tpot_speedup", "TPOT speed-up", numbers.times)
+_RATIO_VERDICT = Column("speedup_verdict", "verdict of speed-ups")
 _DRAFT_ONLY = Column("draft_only_speedup", "draft-only speed-up", numbers.times)
 _FIGURES = (
     Column("output_tok_s", "output tok/s", numbers.rate),
@@ -126,17 +127,26 @@ def _comparison_fields(
         unity = 1.0 if any(not c.excluded for c in cells) else None
         rounds = len({c.round for c in cells if not c.excluded})
         return [unity if load.rate is None else None, numbers.MISSING, unity, rounds, "baseline",
-                _worst(cells)]  # fmt: skip
+                _partial(cells) or _worst(cells)]  # fmt: skip
     if leading is None:
-        return [None, numbers.MISSING, None, None, numbers.MISSING, _worst(cells)]
+        return [None, numbers.MISSING, None, None, numbers.MISSING,
+                _partial(cells) or _worst(cells)]  # fmt: skip
     return [
         throughput.speedup if throughput else None,
         numbers.interval(leading),
         tpot.speedup if tpot else None,
         leading.rounds,
         numbers.claim(leading),
-        numbers.verdict(leading.verdict, leading.reasons),
+        _partial(cells) or numbers.verdict(leading.verdict, leading.reasons),
     ]
+
+
+def _partial(cells: Sequence[Cell]) -> str | None:
+    """Why no cell of a row counts, where it is not their verdict: such a row has none."""
+    if any(not c.excluded or c.excluded_because == "INVALID" for c in cells):
+        return None
+    causes = dict.fromkeys(c.excluded_because for c in cells if c.role != DRIFT_ROLE)
+    return f"left out: {', '.join(str(c) for c in causes) or DRIFT_ROLE}"
 
 
 def per_load(summary: Summary, load: LoadFacts) -> Table:
@@ -149,7 +159,10 @@ def per_load(summary: Summary, load: LoadFacts) -> Table:
     for variant in _ordered(summary):
         cells = _of(summary, variant, load.name)
         if counted := [c for c in cells if not c.excluded]:
-            shown = {**averaged(counted), **_ratios(summary, variant, load.name)}
+            shown: dict[str, Value] = {
+                **averaged(counted),
+                **_ratios(summary, variant, load.name),
+            }
             rows.append([variant, *(shown[c.key] for c in columns[1:-1]), _worst(counted)])
         for cell in (c for c in cells if c.excluded):
             alone = figures_of(cell)
@@ -166,13 +179,18 @@ def per_load(summary: Summary, load: LoadFacts) -> Table:
 def _ratio_columns(summary: Summary, is_open: bool) -> tuple[Column, ...]:
     throughput = () if is_open else (_SPEEDUP,)
     matched = (_DRAFT_ONLY,) if summary.matched_comparisons else ()
-    return (*throughput, _TPOT_SPEEDUP, *matched)
+    return (*throughput, _TPOT_SPEEDUP, *matched, _RATIO_VERDICT)
 
 
-def _ratios(summary: Summary, variant: str, load: str) -> dict[str, float | None]:
-    """The ratio columns' values; 1 for the baseline by definition."""
+def _ratios(summary: Summary, variant: str, load: str) -> dict[str, Value]:
+    """The ratio columns' values and the worst verdict of them; 1 for the baseline by definition."""
     if variant == summary.baseline:
-        return {_SPEEDUP.key: 1.0, _TPOT_SPEEDUP.key: 1.0, _DRAFT_ONLY.key: None}
+        return {
+            _SPEEDUP.key: 1.0,
+            _TPOT_SPEEDUP.key: 1.0,
+            _DRAFT_ONLY.key: None,
+            _RATIO_VERDICT.key: None,
+        }
     throughput = find(summary.comparisons, variant, load, "output_tok_s")
     tpot = find(summary.comparisons, variant, load, "tpot")
     matched = find(summary.matched_comparisons, variant, load, "output_tok_s") or find(
@@ -182,7 +200,16 @@ def _ratios(summary: Summary, variant: str, load: str) -> dict[str, float | None
         _SPEEDUP.key: throughput.speedup if throughput else None,
         _TPOT_SPEEDUP.key: tpot.speedup if tpot else None,
         _DRAFT_ONLY.key: matched.speedup if matched else None,
+        _RATIO_VERDICT.key: _ratio_verdict([c for c in (throughput, tpot, matched) if c]),
     }
+
+
+def _ratio_verdict(shown: Sequence[Comparison]) -> str | None:
+    """The worst verdict of the comparisons shown in a row; None where none has a number."""
+    if all(c.speedup is None for c in shown):
+        return None
+    codes = dict.fromkeys(code for c in shown for code in c.reasons)
+    return numbers.verdict(worse(*(c.verdict for c in shown)), list(codes))
 
 
 def left_out(cell: Cell) -> str:
@@ -208,13 +235,14 @@ def corrected(summary: Summary) -> Table:
         taken = find(summary.comparisons, cell.variant, cell.load, "output_tok_s", "derived")
         off = cell.derived
         best = taken or raw
-        is_base = cell.variant == summary.baseline and not cell.excluded
+        is_base = cell.variant == summary.baseline and not cell.excluded and cell.rate is None
         rows.append(
             [
                 cell.load, cell.variant, cell.start, cell.observed.output_tok_s,
                 1.0 if is_base else raw.speedup if raw else None, _worst([cell]),
                 off.frozen_s if off else 0.0,
-                off.output_tok_s if off else cell.observed.output_tok_s,
+                off.output_tok_s if off else cell.observed.output_tok_s if cell.rate is None
+                else None,
                 1.0 if is_base else best.speedup if best else None,
                 numbers.verdict(best.verdict, best.reasons) if best else off.verdict if off
                 else cell.verdict,
@@ -257,50 +285,6 @@ def all_cells(summary: Summary) -> Table:
     return Table("cells", "Every cell", columns, rows)
 
 
-def checks(summary: Summary) -> Table:
-    """Two sources of the same figure, side by side, for every cell that has both."""
-    columns = (
-        _text("variant"),
-        _text("load"),
-        Column("start", "start", lambda v: numbers.number(v, 0)),
-        Column("accepted_server", "accepted, server", lambda v: numbers.number(v, 0)),
-        Column("accepted_stream", "accepted, stream", lambda v: numbers.number(v, 0)),
-        Column("tail_allowed", "tail allowed", lambda v: numbers.number(v, 0)),
-        Column("agrees", "agrees"),
-        Column("tokens_per_step", "tokens per step", lambda v: numbers.number(v, 3)),
-        Column("identity", "1 + coverage x (length - 1)", lambda v: numbers.number(v, 3)),
-        Column("step_ms", "step ms", numbers.milliseconds),
-        Column("server_step_ms", "server's step ms", numbers.milliseconds),
-        Column("step_agrees", "agrees to 2 %"),
-    )
-    rows: list[list[Value]] = []
-    for c in summary.cells:
-        check, step = c.observed.acceptance_check, c.observed.step_check
-        if check is None and step is None:
-            continue
-        rows.append(
-            [
-                c.variant,
-                c.load,
-                c.start,
-                check.accepted_server if check else None,
-                check.accepted_stream if check else None,
-                check.tail_allowed if check else None,
-                _yes(check.agrees if check else None),
-                check.tokens_per_step if check else c.observed.tokens_per_step,
-                check.identity if check else None,
-                c.observed.step_ms.mean,
-                c.observed.step_ms.server_mean,
-                _yes(step.agrees if step else None),
-            ]
-        )
-    return Table("checks", "Cross-checks", columns, rows)
-
-
-def _yes(value: bool | None) -> str:
-    return numbers.MISSING if value is None else "yes" if value else "no"
-
-
 def comparisons(summary: Summary) -> Table:
     """Every comparison, for programs."""
     names = ("variant", "against", "load", "metric", "basis", "speedup", "low", "high", "rounds",
@@ -318,7 +302,7 @@ def every(summary: Summary) -> list[Table]:
     loads = [per_load(summary, load) for load in summary.loads]
     tables = [
         headline(summary), corrected(summary), *loads, energy.table(summary), all_cells(summary),
-        checks(summary), published.table(summary), comparisons(summary),
+        checks.table(summary), published.table(summary), comparisons(summary),
     ]  # fmt: skip
     return [table for table in tables if table.rows]
 

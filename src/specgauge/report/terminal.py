@@ -9,7 +9,7 @@ from rich.text import Text
 
 from specgauge.analyze.document import Summary
 from specgauge.analyze.validity import monitor_off
-from specgauge.report import numbers, tables, words
+from specgauge.report import escape, numbers, tables, words
 from specgauge.report.table import Table
 
 _COLOURS = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
@@ -29,7 +29,7 @@ def headline(summary: Summary) -> RenderableType:
     parts += [_table(summary), *(Text(text) for text in words.corrected(summary))]
     parts.append(Text(words.status(summary)))
     parts += _doubts(summary)
-    parts += [Text(item.text) for item in summary.recommendations]
+    parts += [Text(escape.printable(item.text)) for item in summary.recommendations]
     return Group(*parts)
 
 
@@ -44,7 +44,12 @@ def _doubts(summary: Summary) -> list[RenderableType]:
         if seen.reason.severity in ("invalid", "suspect"):
             colour = "red" if seen.reason.severity == "invalid" else "yellow"
             where = ", ".join(seen.where)
-            parts.append(Text(f"{seen.reason.code} ({where}): {seen.reason.detail}", style=colour))
+            parts.append(
+                Text(
+                    escape.printable(f"{seen.reason.code} ({where}): {seen.reason.detail}"),
+                    style=colour,
+                )
+            )
             if seen.reason.remedy:
                 remedies[f"{seen.reason.code}: {seen.reason.remedy}"] = None
         elif seen.reason.severity == "unknown" and seen.reason.code != monitor_off.CODE:

@@ -73,7 +73,11 @@ def standing(summary: Summary) -> str | None:
             f"No speed-ups: the baseline ({summary.baseline}) was not measured in this run. "
             "Verdicts of the cells follow."
         )
-    below = [c for c in summary.comparisons if c.label is not None and c.headline]
+    claims = [c for c in summary.comparisons if c.headline and c.speedup is not None]
+    below = [c for c in claims if c.label is not None]
+    if below and len(below) < len(claims):
+        named = ", ".join(f"{c.variant} {c.load}" for c in below)
+        return f"INDICATIVE (too few rounds for an interval, nothing is claimed): {named}."
     if below:
         rounds = min(c.rounds for c in below)
         many = f"{rounds} rounds" if rounds > 1 else "one round"
