@@ -11,7 +11,7 @@ import pytest
 from synthetic_run import Plant, build_cell, chunks_frame, requests_frame
 from test_freezes import context
 
-from specgauge.analyze import figures, speedup, stats
+from specgauge.analyze import claims, figures, speedup, stats
 from specgauge.analyze.document import Cell
 from specgauge.analyze.latency import per_request
 
@@ -43,7 +43,7 @@ def share_significant(rounds: int, effect: float, seed: int) -> float:
         result = stats.ratio(list(mine - base))
         assert result is not None
         assert result.p is not None
-        found += stats.holm([result.p])[0] < speedup.ALPHA
+        found += stats.holm([result.p])[0] < claims.ALPHA
     return found / EXPERIMENTS
 
 
