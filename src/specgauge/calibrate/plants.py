@@ -10,6 +10,11 @@ from specgauge.analyze.freezes import threshold
 
 RATIOS = ((0.05, 0.5), (0.5, 2.0), (2.0, 6.0))
 """Freeze length / detection threshold: never called, the curve between, always found."""
+SHORT, LONG = 60, 5000
+"""Prompt tokens.  Long ones take several steps of ``LONG_BUDGET``: waits of a second and more that
+are no freeze."""
+LONG_BUDGET = 2048
+"""vLLM's own with a drafter."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Plant:
     output_tokens: int
     ratio: float | None
     """Planted freeze / threshold; None: none planted."""
+    prompt_tokens: int = SHORT
 
     @property
     def section(self) -> str:
@@ -62,4 +68,8 @@ def draw(number: int, *, concurrency: int, requests: int, output_tokens: int, fa
         else:
             freeze |= {"phase": "before_first_token", "at_request": 1}
         truth["freezes"] = [freeze]
-    return Plant(f"plant {number}", truth, k, concurrency, requests, output_tokens, ratio)
+    prompt = SHORT
+    if not fast and number % 10 == 4:
+        prompt = LONG
+        truth |= {"max_batched_tokens": LONG_BUDGET, "kv_cache_tokens": 10_000_000}
+    return Plant(f"plant {number}", truth, k, concurrency, requests, output_tokens, ratio, prompt)

@@ -15,7 +15,6 @@ from specgauge.simulate.virtual import VirtualStep
 
 VARIANT = "planted"
 LOAD = "planted"
-PROMPT_TOKENS = 60
 SINGLE = 2
 """Requests sent singly before, as a run's other cells: they show the prefill rate."""
 
@@ -35,9 +34,12 @@ def run(plant: Plant) -> tuple[Planted, Cell]:
     server = VirtualStart(truth, plant.section, VARIANT)
     dice = random.Random(plant.name)
     prompts = [
-        [dice.randrange(20, 30_000) for _ in range(PROMPT_TOKENS)] for _ in range(plant.requests)
+        [dice.randrange(20, 30_000) for _ in range(plant.prompt_tokens)]
+        for _ in range(plant.requests)
     ]
-    others = [[dice.randrange(20, 30_000) for _ in range(PROMPT_TOKENS)] for _ in range(SINGLE)]
+    others = [
+        [dice.randrange(20, 30_000) for _ in range(plant.prompt_tokens)] for _ in range(SINGLE)
+    ]
     server.cell("c1", others, 1, plant.output_tokens)
     server.cell(LOAD, prompts, plant.concurrency, plant.output_tokens)
     config = {"method": "ngram", "num_speculative_tokens": plant.k} if plant.k else None
