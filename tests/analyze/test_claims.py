@@ -253,6 +253,12 @@ def test_what_gets_worse_is_named_with_the_gain() -> None:
     assert "Worse" not in advice(comparison("x", 1.5, 1e-4), cells=alike)[2]
 
 
+def test_a_load_without_the_variant_does_not_blame_the_baseline() -> None:
+    measured = latency_cell("vanilla", 177, 30, None)
+    assert "no variant's measurement counts" in advice(cells=(measured,))[2]
+    assert "no measured baseline (vanilla)" in advice()[2]
+
+
 def test_an_open_loads_freeze_leaves_its_throughput_at_the_offered_rate() -> None:
     """Tokens / (duration - frozen) would be more than was ever asked for."""
     plant = Plant(requests=40, concurrency=None, rate=2.0, output_tokens=64, step_s=0.02)

@@ -26,6 +26,11 @@ class _Load:
         return Recommendation(load=self.name, variant=variant, speculative_config=config,
                               claimed=claimed, text=f"{self.name}: {text}")  # fmt: skip
 
+    def has(self, variant: str) -> bool:
+        """Whether a cell of ``variant`` counts."""
+        mine = (c for c in self.cells if (c.variant, c.load) == (variant, self.name))
+        return any(not c.excluded for c in mine)
+
     def price(self, variant: str) -> str:
         """What is worse with ``variant``, as a sentence; empty if nothing is."""
         named = tradeoffs.worse(self.cells, variant, self.setup.baseline, self.name)
@@ -67,11 +72,12 @@ def _for_load(
     load: _Load, rows: Sequence[Comparison], usable: Sequence[Comparison]
 ) -> Recommendation:
     if not usable:
-        why = (
-            "no variant has a usable comparison with the baseline (see the verdicts)"
-            if rows
-            else f"this run has no measured baseline ({load.setup.baseline}) to compare with"
-        )
+        if rows:
+            why = "no variant has a usable comparison with the baseline (see the verdicts)"
+        elif load.has(load.setup.baseline):
+            why = "no variant's measurement counts there"
+        else:
+            why = f"this run has no measured baseline ({load.setup.baseline}) to compare with"
         return load.says(None, f"nothing can be recommended: {why}.", claimed=False)
     claimable = [c for c in usable if c.significant is not None]
     points = [c for c in usable if c.significant is None]
