@@ -22,10 +22,10 @@ from test_summary import C1, of, other, vanilla
 
 from specgauge.analyze import claims, latency, pairing, speedup, validity
 from specgauge.analyze.derived import derive
-from specgauge.analyze.document import Cell, Comparison, Derived, Observed, Spread
+from specgauge.analyze.document import Cell, Comparison, Derived, GpuFigures, Observed, Spread
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import CellRecord, LoadSetup, RunSetup, VariantSetup
-from specgauge.analyze.summary import summarise
+from specgauge.analyze.summary import summarise, with_clocks
 from specgauge.analyze.validity import drift, lossy, too_few
 from specgauge.record.reader import read_run
 
@@ -257,6 +257,21 @@ def test_a_load_without_the_variant_does_not_blame_the_baseline() -> None:
     measured = latency_cell("vanilla", 177, 30, None)
     assert "no variant's measurement counts" in advice(cells=(measured,))[2]
     assert "no measured baseline (vanilla)" in advice()[2]
+
+
+def test_other_clocks_taint_the_corrected_figure_too() -> None:
+    """A confirmed freeze is taken off; that the card ran slower in one start is not."""
+    derived = Derived(frozen_s=2, output_tok_s=100.0, from_="chunks", verdict="VALID",
+                      confirmation="CONFIRMED ONE-OFF")  # fmt: skip
+
+    def start(number: int, clock: float) -> Cell:
+        gpu = GpuFigures.model_construct(sm_clock_mhz=clock)
+        return baseline("round", gpu=gpu, derived=derived).model_copy(update={"start": number})
+
+    found = with_clocks([start(0, 1980.0), start(1, 1800.0)])
+    assert [(c.verdict, c.derived.verdict) for c in found if c.derived] == [("SUSPECT",) * 2] * 2
+    alike = with_clocks([start(0, 1980.0), start(1, 1970.0)])
+    assert [c.derived.verdict for c in alike if c.derived] == ["VALID"] * 2
 
 
 def test_an_open_loads_freeze_leaves_its_throughput_at_the_offered_rate() -> None:

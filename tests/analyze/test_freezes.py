@@ -89,6 +89,17 @@ def test_lines_inside_are_its_cause_and_several_may_share_one() -> None:
     assert alone.severity == "info"
 
 
+def test_a_line_between_two_freezes_is_the_second_ones() -> None:
+    """50 ms after the first one's end and inside the next: not both."""
+    once = stop(build_cell(PLANT), T0 + 0.7, 1.0)
+    end = context(once).freezes[0].silence.t1
+    cell = context(stop(once, end + 0.001, 1.0), log=(jit_line(end + 0.05),))
+    first, second = cell.freezes
+    assert second.silence.t0 == pytest.approx(end)
+    assert [len(cell.jit_lines_in(f)) for f in (first, second)] == [0, 1]
+    assert [r.cause for r in freeze_reasons(cell)] == [None, "JIT"]
+
+
 def test_a_clean_cell_has_none_whatever_its_log_says() -> None:
     cell = context(build_cell(PLANT), log=(jit_line(T0 + 0.5),))
     assert not cell.freezes

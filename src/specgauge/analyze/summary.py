@@ -76,7 +76,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
                 records[key(cell)] = record
             latencies[key(cell)] = context.latencies
             contexts[key(cell)] = context
-    cells = _with_clocks(_with_warm_repeats(cells))
+    cells = with_clocks(_with_warm_repeats(cells))
     evidence = speedup.Evidence(
         fingerprints=prints,
         launches={(s.variant, s.start): s.launch for s in run.starts},
@@ -236,14 +236,18 @@ def _with_warm_repeats(cells: list[Cell]) -> list[Cell]:
     return found
 
 
-def _with_clocks(cells: list[Cell]) -> list[Cell]:
+def with_clocks(cells: list[Cell]) -> list[Cell]:
     """Cells of a variant whose starts ran at other clocks are suspect."""
     differing = throttled.between_starts(cells, PARTIAL)
     found = list(cells)
     for at, reason in differing.items():
-        reasons = [*cells[at].reasons, reason]
-        update = {"reasons": reasons, "verdict": validity.verdict(reasons)}
-        found[at] = cells[at].model_copy(update=update)
+        cell = cells[at]
+        reasons = [*cell.reasons, reason]
+        update: dict[str, object] = {"reasons": reasons, "verdict": validity.verdict(reasons)}
+        if cell.derived is not None:  # taking freezes off does not take other clocks off
+            worst = validity.worse(cell.derived.verdict, "SUSPECT")
+            update["derived"] = cell.derived.model_copy(update={"verdict": worst})
+        found[at] = cell.model_copy(update=update)
     return found
 
 
