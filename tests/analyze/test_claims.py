@@ -22,7 +22,15 @@ from test_summary import C1, of, other, vanilla
 
 from specgauge.analyze import claims, latency, pairing, speedup, validity
 from specgauge.analyze.derived import derive
-from specgauge.analyze.document import Cell, Comparison, Derived, GpuFigures, Observed, Spread
+from specgauge.analyze.document import (
+    Cell,
+    Comparison,
+    Derived,
+    GpuFigures,
+    Observed,
+    Reason,
+    Spread,
+)
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import CellRecord, LoadSetup, RunSetup, VariantSetup
 from specgauge.analyze.summary import summarise, with_clocks
@@ -238,7 +246,7 @@ def latency_cell(variant: str, ttft: float, tpot: float, p99: float | None) -> C
         e2e_ms=Spread(), e2e_scheduled_ms=None,
     )  # fmt: skip
     return Cell.model_construct(
-        variant=variant, load="c1", excluded=False, observed=observed, rate=None
+        variant=variant, load="c1", excluded=False, observed=observed, rate=None, reasons=[]
     )
 
 
@@ -249,6 +257,9 @@ def test_what_gets_worse_is_named_with_the_gain() -> None:
     assert "Worse there: TTFT 177 → 230 ms, TTFT p99 300 → 900 ms." in text
     _, _, text = advice(comparison("x", 1.5, None), cells=cells)
     assert "Worse there: TTFT 177 → 230 ms" in text
+    freeze = Reason(code="FREEZE", severity="suspect", detail="")
+    frozen = (cells[0], cells[1].model_copy(update={"reasons": [freeze]}))
+    assert "Worse" not in advice(comparison("x", 1.5, 1e-4), cells=frozen)[2]
     alike = (latency_cell("vanilla", 177, 30, None), latency_cell("x", 180, 20, None))
     assert "Worse" not in advice(comparison("x", 1.5, 1e-4), cells=alike)[2]
 

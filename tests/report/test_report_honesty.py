@@ -85,6 +85,16 @@ def test_slow_servers_have_a_rate_too(value: float, text: str) -> None:
     assert numbers.rate(value) == text
 
 
+def test_a_suspect_gain_is_in_doubt(tmp_path: Path) -> None:
+    starts = {("vanilla", k): vanilla(0.03 + 1e-4 * k, round=k) for k in range(3)}
+    starts |= {("x", k): plant(0.02 + 1.1e-4 * k, round=k) for k in range(3)}
+    sure = summary_of(tmp_path / "r", starts, rounds=3)
+    assert [r["claim"] for r in rows(tables.headline(sure))] == ["baseline", "gain"]
+    starts["vanilla", 3] = vanilla(0.033, role="drift", round=3)
+    doubtful = summary_of(tmp_path / "s", starts, rounds=3)
+    assert [r["claim"] for r in rows(tables.headline(doubtful))] == ["baseline", "gain, in doubt"]
+
+
 def test_rows_below_three_rounds_are_named_beside_those_with_an_interval(tmp_path: Path) -> None:
     starts = {("vanilla", k): vanilla(0.03 + 1e-4 * k, round=k) for k in range(3)}
     starts |= {("x", k): plant(0.02 + 1.1e-4 * k, round=k) for k in range(3)}

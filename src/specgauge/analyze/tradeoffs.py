@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from specgauge.analyze.derived import FREEZE
 from specgauge.analyze.document import Cell, Spread
 from specgauge.analyze.stats import mean
 
@@ -39,17 +40,25 @@ _NAMED = (
 
 
 def worse(cells: Sequence[Cell], variant: str, baseline: str, load: str) -> list[str]:
-    """``TTFT 177 → 230 ms``: means over the counted cells of both; p99 where samples suffice."""
+    """``TTFT 177 → 230 ms``: means over the counted cells of both; p99 where samples suffice.
+
+    Cells that stood still have no say: their waits are the freeze's, which has its own row.
+    """
     sides = [
-        [c for c in cells if c.variant == name and c.load == load and not c.excluded]
+        [c for c in cells if (c.variant, c.load) == (name, load) and not c.excluded
+         and not _froze(c)]
         for name in (baseline, variant)
-    ]
+    ]  # fmt: skip
     found = []
     for name, value in _NAMED:
         base, mine = (mean([v for c in side if (v := value(c)) is not None]) for side in sides)
         if base and mine and mine > base * (1 + WORSE):
             found.append(f"{name} {_ms(base)} → {_ms(mine)} ms")
     return found
+
+
+def _froze(cell: Cell) -> bool:
+    return any(r.code == FREEZE and r.severity == "suspect" for r in cell.reasons)
 
 
 def _ms(value: float) -> str:

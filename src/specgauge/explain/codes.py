@@ -47,10 +47,11 @@ _ALL = (
         "Measure a matched baseline (variant vanilla_v1): the row then has a draft-only ratio too.",
     ),
     Explanation(
-        "FREEZE", "suspect from 1 % of the cell, else info",
+        "FREEZE", "suspect from 1 % of the cell, else info; unknown where it cannot be judged",
         "No chunk of any running request for longer than 10 median steps and 250 ms, prefill that "
-        "entered taken off. After a first token it is measured between chunks; before any token "
-        "it is TTFT, and its size comes from a repeat of the cell.",
+        "can have been read in it taken off. After a first token it is measured between chunks; "
+        "before any token it is TTFT, and its size comes from a repeat of the cell. Unknown: a "
+        "wait for first tokens in a run whose other prompts do not show how fast they are read.",
         "One stall of 3.3 s made EAGLE3's 1.70x look like 1.39x in the seed's measurement.",
         "`run` repeats the cell on the same server with the prefix cache put back. CONFIRMED "
         "ONE-OFF: believe the corrected figure. NEW STALL: measure again, after a longer warm-up. "
@@ -117,7 +118,7 @@ _ALL = (
     Explanation(
         "PREEMPTED", "suspect",
         "Preemptions, requests waiting, or fewer than 95 % of the slots running while the batch "
-        "should be full.",
+        "should be full, two steps a request taken off in which the next one enters.",
         "The batch was smaller than the load's name says; preempted requests are computed twice.",
         "More KV cache, a higher max-num-seqs, shorter outputs, or a lower concurrency.",
     ),
@@ -137,13 +138,15 @@ _ALL = (
     ),
     Explanation(
         "DRIFT", "suspect",
-        "The baseline's first and last start differ by more than 3 %.",
+        "The baseline's first and last start differ by more than 3 %: in throughput, confirmed "
+        "freezes taken off; in TPOT under open loads, whose throughput is the offered rate.",
         "Something changed while measuring, and not for all variants alike.",
         "More rounds, interleaved, on a quiet machine.",
     ),
     Explanation(
         "TOO_FEW", "strikes a claim only",
-        "Fewer samples or rounds than a claim needs: a percentile, full-batch throughput, a win.",
+        "Fewer samples or rounds than a claim needs: a percentile, full-batch throughput, a win, a "
+        "TPOT speed-up over all requests. A row below three rounds is labelled INDICATIVE.",
         "Two starts of one server differ by about 1 %; one round cannot tell that from a gain.",
         "More requests for percentiles, at least three rounds for an interval, five for 2 %.",
     ),

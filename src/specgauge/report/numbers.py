@@ -52,7 +52,10 @@ def interval(comparison: Comparison) -> str:
 
 
 def claim(comparison: Comparison) -> str:
-    """What is claimed: INDICATIVE, gain, loss, or no difference shown; nothing if INVALID."""
+    """What is claimed: INDICATIVE, gain, loss, or no difference shown; nothing if INVALID.
+
+    A gain or loss of a SUSPECT row is in doubt, and recommends nothing.
+    """
     if comparison.speedup is None:
         return MISSING
     if comparison.verdict == "INVALID":
@@ -61,7 +64,8 @@ def claim(comparison: Comparison) -> str:
         return comparison.label
     if not comparison.significant:
         return "no difference shown"
-    return "gain" if comparison.speedup > 1 else "loss"
+    word = "gain" if comparison.speedup > 1 else "loss"
+    return word if comparison.verdict == "VALID" else f"{word}, in doubt"
 
 
 def verdict(word: Verdict, codes: Sequence[str]) -> str:

@@ -66,7 +66,7 @@ def _table(summary: Summary) -> RichTable:
     texts = source.cells()
     kept = _columns(source)
     shown = RichTable(
-        title=f"{summary.experiment} on {summary.model}",
+        title=Text(escape.printable(f"{summary.experiment} on {summary.model}")),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
