@@ -61,6 +61,13 @@ def test_a_freeze_taken_off_is_corrected_for_as_many_claims_as_the_headline_make
     assert found["a", "tpot", "observed"].p_holm == pytest.approx(4e-6)
 
 
+def test_an_invalid_row_claims_nothing_and_costs_the_others_nothing() -> None:
+    rows = [comparison("a", 2.0, 1e-6, verdict="INVALID"), comparison("b", 1.1, 0.03)]
+    invalid, other_one = claims.corrected(rows)
+    assert (invalid.p_holm, invalid.significant) == (None, None)
+    assert (other_one.p_holm, other_one.significant) == (0.03, True)
+
+
 def test_derived_rows_without_a_headline_are_a_family_of_their_own() -> None:
     rows = [comparison(v, 1.1, 0.02, basis="derived", headline=False) for v in "ab"]
     assert [c.p_holm for c in claims.corrected(rows)] == pytest.approx([0.04, 0.04])

@@ -16,7 +16,7 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
     The headline claims are a family, the other observed ones are another.  A freeze taken off
     gives its claim another number, not one more claim: it is adjusted within the headline, in its
-    raw one's place.
+    raw one's place.  INVALID rows claim nothing and are no members.
     """
     headline = [i for i, c in enumerate(comparisons) if c.headline]
     others = [i for i, c in enumerate(comparisons) if not c.headline and c.basis == "observed"]
@@ -42,5 +42,9 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 def _family(comparisons: Sequence[Comparison], members: Sequence[int]) -> dict[int, float]:
     """Adjusted p-value by position."""
-    known = [(i, p) for i in members if (p := comparisons[i].p) is not None]
+    known = [
+        (i, p)
+        for i in members
+        if (p := comparisons[i].p) is not None and comparisons[i].verdict != "INVALID"
+    ]
     return dict(zip((i for i, _ in known), stats.holm([p for _, p in known]), strict=True))
