@@ -19,6 +19,7 @@ from specgauge.analyze.summary import summarise
 from specgauge.record.layout import RunPaths
 from specgauge.record.reader import read_run
 from specgauge.report import escape, html, markdown, numbers, tables, words
+from specgauge.report.figures import style, throughput
 from specgauge.report.write import write_report
 
 C1 = ({"requests": 8, "concurrency": 1},)
@@ -180,6 +181,17 @@ def test_an_open_load_has_no_corrected_ratio(tmp_path: Path) -> None:
     cell = summary.cells[0].model_copy(update={"derived": frozen})
     (row,) = rows(tables.corrected(summary.model_copy(update={"cells": [cell]})))
     assert row["corrected_tok_s"] == row["corrected_speedup"] == row["speedup"] == ""
+
+
+def test_many_variants_and_odd_names_are_drawn_and_told_apart(tmp_path: Path) -> None:
+    names = ["vanilla", "a$b^{$", *(f"v{i}" for i in range(9))]
+    starts = {(n, 0): vanilla(0.03) if n == "vanilla" else plant(0.02) for n in names}
+    summary = summary_of(tmp_path / "r", starts)
+    looks = style.looks(summary)
+    assert len(set(looks.values())) == len(names)
+    drawn = throughput.draw(summary)
+    assert drawn is not None
+    drawn.savefig(io.BytesIO(), format="png")
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ SETTINGS: Any = {
     "axes.axisbelow": True,
     "hatch.linewidth": 0.6,
     "legend.frameon": False,
+    "text.parse_math": False,  # a kernel's name may hold dollar signs
 }
 
 
@@ -53,11 +54,16 @@ class Look:
 
 
 def looks(summary: Summary) -> dict[str, Look]:
-    """A look for each variant: the baseline grey, the others in the listed order."""
+    """A look for each variant: the baseline grey, the others in the listed order.
+
+    With more variants than colours, markers and hatches move on by one: no two look alike.
+    """
     names = sorted((v.name for v in summary.variants), key=lambda n: n != summary.baseline)
     return {
         name: Look(
-            _COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)], _HATCHES[i % len(_HATCHES)]
+            _COLOURS[i % len(_COLOURS)],
+            _MARKERS[(i + i // len(_COLOURS)) % len(_MARKERS)],
+            _HATCHES[(i + i // len(_COLOURS)) % len(_HATCHES)],
         )
         for i, name in enumerate(names)
     }
