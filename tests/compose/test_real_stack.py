@@ -12,10 +12,12 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from compose_stack import Stack
 
 from specgauge.config.project import cache_folder
+from specgauge.record.schema import CPU_WAIT
 from specgauge.stack.dashboard import PANELS, PHASES
 
 pytestmark = pytest.mark.docker
@@ -44,19 +46,31 @@ def real(stack: Stack, free_port: int) -> Stack:
 
 
 def test_real_vllm_is_measured_and_seen(real: Stack) -> None:
-    done = real.compose("--profile", "ngram", "up", timeout=560)
+    folder, starved = _measure(real)
+    if starved:  # other work beside it does that too: twice in a row it is the stack's own doing
+        folder, starved = _measure(real)
 
-    assert done.returncode == 0, done.stdout[-5000:]
-    (folder,) = (p.parent for p in real.results.glob("*/*/manifest.json"))
+    assert not starved
+    _every_panel_has_something(f"http://127.0.0.1:{real.env['PROMETHEUS_PORT']}")
+    _nothing_but_the_results_was_written(folder)
+    _what_only_the_server_s_container_knows(folder)
+
+
+def _measure(real: Stack) -> tuple[Path, set[str]]:
+    """A new run, and its loads whose client was starved."""
+    done = real.compose("--profile", "ngram", "up", timeout=560, NEW="1")
+
+    manifests = real.results.glob("*/*/manifest.json")
+    folder = max(manifests, key=lambda path: path.stat().st_mtime).parent
     summary = json.loads((folder / "analysis" / "summary.json").read_text())
     assert (folder / "analysis" / "report.md").stat().st_size > 1000
-    codes = {(c["load"], r["code"]) for c in summary["cells"] for r in c["reasons"]}
-    assert not {load for load, code in codes if code == "CLIENT_STARVED"}
     for cell in summary["cells"]:
         assert cell["observed"]["output_tok_s"] > 0
     real.assert_stopped()
-    _every_panel_has_something(f"http://127.0.0.1:{real.env['PROMETHEUS_PORT']}")
-    _nothing_but_the_results_was_written(folder)
+    codes = {(c["load"], r["code"]) for c in summary["cells"] for r in c["reasons"]}
+    starved = {load for load, code in codes if code == "CLIENT_STARVED"}
+    assert starved or done.returncode == 0, done.stdout[-5000:]
+    return folder, starved
 
 
 def _every_panel_has_something(prometheus: str) -> None:
@@ -84,3 +98,12 @@ def _nothing_but_the_results_was_written(folder: Path) -> None:
     assert launch["exit_code"] in (0, -15)
     assert launch["leftover"] == 0
     assert launch["cache_after"][0]["path"] == "/cache"
+
+
+def _what_only_the_server_s_container_knows(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["vllm"]["packages"]["vllm"].startswith("0.32.0")
+    assert manifest["machine"]["gpus"] == []
+    if Path("/proc/self/schedstat").exists():
+        names = pq.read_table(folder / "ngram" / "start-0" / "metrics.parquet")["name"]
+        assert CPU_WAIT in names.to_pylist()

@@ -174,7 +174,10 @@ def with_gpu(stack: Stack, *gpus: dict[str, object], wait_s: int = 2) -> None:
         "SPECGAUGE_FAKE_NVML": json.dumps({"gpus": gpus}),
         "SPECGAUGE_GPU_WAIT_S": str(wait_s),
     }
-    stack.override = {"services": {"vllm-ngram": {"environment": environment}}}
+    exporter = {"profiles": ["ngram"], "environment": environment}
+    stack.override = {
+        "services": {"vllm-ngram": {"environment": environment}, "gpu-exporter": exporter}
+    }
 
 
 def test_busy_gpu_is_not_measured_on(stack: Stack) -> None:
