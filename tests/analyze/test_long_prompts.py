@@ -22,8 +22,9 @@ LENGTHS = {"long": (8000,), "half": (2000,), "mixed": (200, 8000)}
 
 
 def start(
-    lengths: tuple[int, ...], budget: int, rate: float, freeze: dict[str, Any] | None = None
-) -> StartRecord:
+    lengths: tuple[int, ...], budget: int, rate: float, freeze: dict[str, Any] | None = None,
+    *, repeated: bool = False,
+) -> StartRecord:  # fmt: skip
     """A server that reads ``rate`` tokens/s, at most ``budget`` a step, under two loads."""
     truth = Truth.model_validate(
         {
@@ -42,6 +43,9 @@ def start(
             for _ in range(REQUESTS[load])
         ]
         server.cell(load, prompts, concurrency, 64)
+    if repeated:
+        server.reset()
+        server.cell(TOGETHER, prompts, 16, 64, confirms=True, reset=True)
     return server.record()
 
 
@@ -116,3 +120,14 @@ def test_a_wait_that_nothing_explains_is_said_to_be_unknown() -> None:
     assert seen.evidence["longest_s"] == pytest.approx(3.2, abs=0.1)
     assert cell.derived is None
     assert not freezes.find(few, chunks, None, ())
+
+
+@pytest.mark.parametrize("at", [0, 3, 20])
+def test_a_repeat_says_how_much_of_a_stall_was_prefill(at: int) -> None:
+    """Without one the estimate errs on the safe side; with one the length is right to 5 %."""
+    plant = {"length_s": 3.3, "phase": "before_first_token", "at_request": 9 + at}
+    once = start(LENGTHS["long"], 8192, 20_000, plant, repeated=True)
+    found = cells(once)[TOGETHER].derived
+    assert found is not None
+    assert (found.confirmation, found.verdict) == ("CONFIRMED ONE-OFF", "VALID")
+    assert found.frozen_s == pytest.approx(3.3, rel=0.05)

@@ -11,6 +11,9 @@ from specgauge.analyze.document import Derived, Reason, Verdict
 from specgauge.analyze.freezes import Freeze
 
 FREEZE = "FREEZE"
+MATERIAL = 0.02
+"""Prefill / frozen time from which its estimate is worth asking the repeat: freezes are to be right
+to 5 %."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,18 @@ def size(freeze: Freeze, cell: CellContext) -> Size:
     """Of one freeze.
 
     Between chunks it is measured.  Before any token it is TTFT: then its size is its silence less
-    the same silence in a repeat that did not stand still there, else less an estimate.
+    the same silence in a repeat that did not stand still there, else less an estimate.  So it is
+    between chunks where a long prompt was read in it: the estimate is an upper bound.
     """
-    if freeze.silence.decoding:
+    if freeze.silence.decoding and freeze.prefill_s <= MATERIAL * freeze.seconds:
         return Size(freeze.seconds, "chunks")
     repeat, said = cell.repeat, cell.confirmation
     if repeat is not None and said is not None and said.word in ("CONFIRMED ONE-OFF", "NEW STALL"):
         usual = freezes.length_like(freeze, repeat.requests, repeat.chunks)
         if usual is not None:
             return Size(max(freeze.silence.seconds - usual, 0.0), "confirming repeat")
+    if freeze.silence.decoding:
+        return Size(freeze.seconds, "chunks")
     return Size(freeze.seconds, "prefill rate")
 
 

@@ -107,14 +107,15 @@ def _candidates(
 def length_like(freeze: Freeze, requests: pd.DataFrame, chunks: pd.DataFrame) -> float | None:
     """Of another cell with the same requests: its silence before the same first tokens, seconds.
 
-    The longest one in which requests that were pending in ``freeze`` waited and none decoded: the
-    silences of a wave's later prompts, between others' chunks, are not that.  Without such a one
-    the longest with any of them pending; None where those requests gave none.
+    While none decoded: the longest one in which requests that were pending in ``freeze`` waited and
+    none decoded (the silences of a wave's later prompts, between others' chunks, are not that), or
+    else any of theirs.  Between chunks: the one that the same first tokens ended.  None without.
     """
-    same = [
-        s
-        for s in silences.find(requests, chunks, 0.0)
-        if set(s.pending) & set(freeze.silence.pending)
-    ]
-    alike = [s for s in same if not s.decoding] or same
+    wanted = freeze.silence
+    found = silences.find(requests, chunks, 0.0)
+    if wanted.decoding:
+        alike = [s for s in found if set(s.begun) & set(wanted.begun)]
+    else:
+        same = [s for s in found if set(s.pending) & set(wanted.pending)]
+        alike = [s for s in same if not s.decoding] or same
     return max((s.seconds for s in alike), default=None)

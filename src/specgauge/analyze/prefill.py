@@ -20,8 +20,6 @@ from specgauge.analyze import silences, steps
 HIDDEN_STEPS = 0.2
 """Of a step: prefill that takes less is hidden in the step's own spread, and counts as this much,
 so that a fast server's prefill is over- rather than underestimated."""
-SAME_STEP_S = 0.01
-"""First tokens at most this far apart (or a step, if that is longer) came out of the same step."""
 MIN_PURE = 10
 """Gaps without any prefill from which their median is the ordinary step."""
 
@@ -99,7 +97,7 @@ def samples(
     busy = silences.busy(seen)
     found: list[Sample] = []
     previous = -np.inf
-    for t1, together in _together(seen, max(step, SAME_STEP_S)):
+    for t1, together in _together(seen, max(step, silences.SAME_STEP_S)):
         begin = max((b for b, e in busy if b < t1 <= e), default=None)
         if begin is None:
             continue
@@ -138,7 +136,7 @@ def computed(
     ``first``, ``tokens``: time of the first token and uncached tokens, by request index.
     """
     pending = list(silence.pending)
-    done = first.reindex(pending) <= silence.t1 + max(step_s, SAME_STEP_S)
+    done = first.reindex(pending) <= silence.t1 + max(step_s, silences.SAME_STEP_S)
     wanted = tokens.reindex(pending).fillna(0.0)
     rest = wanted[~done.to_numpy(dtype=bool)]
     return float(wanted.sum() - rest.sum() + rest.max()) if len(rest) else float(wanted.sum())

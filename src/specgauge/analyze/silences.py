@@ -15,6 +15,9 @@ import pandas as pd
 Phase = Literal["arrival", "steady", "drain"]
 Floats = npt.NDArray[np.float64]
 
+SAME_STEP_S = 0.01
+"""First tokens at most this far apart (or a step, if that is longer) came out of the same step."""
+
 
 @dataclass(frozen=True)
 class Silence:
@@ -32,6 +35,8 @@ class Silence:
     """Indices of those that had none until ``t1``: their prefill lies in the silence."""
     phase: Phase
     """``arrival``: some were pending.  ``drain``: none was, and no request came after it."""
+    begun: tuple[int, ...] = ()
+    """Of the pending ones those whose first tokens end it."""
 
     @property
     def seconds(self) -> float:
@@ -107,6 +112,7 @@ def _describe(seen: Flights, t0: float, t1: float) -> Silence:
         decoding=int(decoding.sum()),
         pending=tuple(int(i) for i in seen.index[pending]),
         phase=phase,
+        begun=tuple(int(i) for i in seen.index[pending & (seen.first <= t1 + SAME_STEP_S)]),
     )
 
 
