@@ -8,8 +8,8 @@ from specgauge.analyze.derived import FREEZE
 from specgauge.analyze.document import Cell, Spread
 from specgauge.analyze.stats import mean
 
-WORSE = 0.05
-"""Relative difference from which it is named: starts differ by about 1 %, percentiles by more."""
+WORSE = 0.10
+"""Relative difference from which it is named: TTFT and tails of one start stray by half of that."""
 
 
 def _of(spread: Callable[[Cell], Spread | None], field: str) -> Callable[[Cell], float | None]:
