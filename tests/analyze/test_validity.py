@@ -310,6 +310,28 @@ def test_merged_chunks_taint_step_figures_only() -> None:
     assert validity.verdict(validity.check_cell(cell)) == "VALID"
 
 
+def test_step_figures_of_merged_chunks_are_the_servers() -> None:
+    """Every tenth step leaves with the next one: the stream shows too few steps, all too long."""
+    built = build_cell(replace(CLEAN, k=6, coverage=0.4), variant="ngram")
+    chunks = built.record.chunks.copy()
+    held = (chunks["seq"] % 10 == 5) & (chunks["seq"].shift(-1) == chunks["seq"] + 1)
+    after = held.shift(1, fill_value=False)
+    chunks.loc[after, "tokens"] += chunks.loc[held, "tokens"].to_numpy()
+    cell = context(built, chunks=chunks[~held])
+    clean, seen = observe(context(built)), observe(cell)
+    assert (clean.steps_from, seen.steps_from) == ("stream", "server")
+    assert seen.tokens_per_step == pytest.approx(clean.tokens_per_step, rel=1e-6)
+    assert seen.draft_coverage == pytest.approx(clean.draft_coverage, rel=1e-6)
+    assert seen.step_ms.mean == pytest.approx(30.0)
+    assert seen.step_ms.p50 is None
+    assert seen.tpot_ms.mean == pytest.approx(clean.tpot_ms.mean)
+    assert "by the server's own count" in reason(cell, "COALESCED").detail
+    unwatched = CellContext(
+        cell.cell, StartContext(cell.start.record, Counters(pd.DataFrame(columns=METRICS.names)),
+                                WATCHED), cell.setup)  # fmt: skip
+    assert observe(unwatched).steps_from == "stream"
+
+
 @pytest.mark.parametrize(("off", "seen"), [(0, False), (120, False), (121, True), (-1, True)])
 def test_accepted_tokens_that_differ_taint_step_figures_only(off: int, seen: bool) -> None:
     """``off``: tokens that the server accepted and no chunk shows; 20 requests x K 6 may be cut."""

@@ -140,14 +140,29 @@ class CellContext:
         return cross_check(self.drafting, self.chunks, self.variant.k, self.merged.chunks)
 
     @cached_property
+    def server_steps(self) -> int | None:
+        """Request-steps after the first token by the server's count; None unless all ended well."""
+        window = self.whole_window
+        if window is None or (self.requests["state"] != "ok").any():
+            return None
+        return steps.server_steps(self.start.counters, window)
+
+    @cached_property
     def merged(self) -> steps.Merged:
         """Merged chunks."""
-        server = None
-        window = self.whole_window
-        if window and (self.requests["state"] == "ok").all():
-            server = steps.server_steps(self.start.counters, window)
         drafts = self.drafting.drafts if self.drafting else None
-        return steps.merged(self.chunks, self.variant.k, drafts, server)
+        return steps.merged(self.chunks, self.variant.k, drafts, self.server_steps)
+
+    @property
+    def steps_by_server(self) -> int | None:
+        """``server_steps`` where merged chunks make the stream's own count useless, else None.
+
+        None too where the server counted no more of them than there are chunks.
+        """
+        counted, seen = self.server_steps, self.merged
+        if seen.share <= steps.MERGED_LIMIT or counted is None or counted <= seen.of:
+            return None
+        return counted
 
     @property
     def on_gpu(self) -> bool:

@@ -142,8 +142,9 @@ class Observed(Part):
     tpot_ms: Spread
     step_ms: StepSpread
     goodput: GoodputFigures | None
-    tokens_per_step: float | None
-    """By token: all decode chunks pooled."""
+    steps_from: Literal["stream", "server"] = "stream"
+    """Who counted decode steps: chunks, or the server where chunks hold several."""
+    tokens_per_step: float | None  # by token
     tokens_per_step_by_request: float | None = None
     """By request: the mean of the requests' own."""
     acceptance_length: float | None
@@ -243,7 +244,7 @@ class Recommendation(Part):
     """None: nothing can be said."""
     speculative_config: dict[str, Any] | None
     claimed: bool
-    """False: points only, neither win nor loss is claimed."""
+    """False: nothing is claimed (points only, or in doubt)."""
     text: str
 
 

@@ -35,6 +35,7 @@ def observe(cell: CellContext) -> Observed:
     slo = cell.setup.slo
     drafts = drafted if drafted and drafted.drafts else None
     gpu = gpu_figures.observe(cell)
+    by_server = cell.steps_by_server
     return Observed(
         requests=load.requests,
         failed=max(load.requests - ok, 0),
@@ -52,10 +53,17 @@ def observe(cell: CellContext) -> Observed:
         tpot_ms=spread(latencies["tpot"]),
         step_ms=_steps(cell),
         goodput=_goodput(cell) if is_open and slo and seconds else None,
-        tokens_per_step=acceptance.tokens_per_step(chunks),
-        tokens_per_step_by_request=acceptance.tokens_per_step_by_request(chunks),
+        steps_from="server" if by_server else "stream",
+        tokens_per_step=(
+            (int(requests["output_tokens"].sum()) - ok) / by_server  # a first step yields one token
+            if by_server
+            else acceptance.tokens_per_step(chunks)
+        ),
+        tokens_per_step_by_request=(
+            None if by_server else acceptance.tokens_per_step_by_request(chunks)
+        ),
         acceptance_length=drafts.length if drafts else None,
-        draft_coverage=acceptance.coverage(drafted.drafts, chunks) if drafted else None,
+        draft_coverage=_coverage(cell),
         efficiency=drafts.efficiency if drafts else None,
         drafts=round(drafted.drafts) if drafted else None,
         draft_tokens=round(drafted.draft_tokens) if drafted else None,
@@ -64,7 +72,7 @@ def observe(cell: CellContext) -> Observed:
         acceptance_distribution=list(drafts.distribution) if drafts else [],
         acceptance_length_over_time=_over_time(cell),
         acceptance_check=_cross_check(cell),
-        tokens_per_step_by_category=acceptance.by_category(requests, chunks),
+        tokens_per_step_by_category=({} if by_server else acceptance.by_category(requests, chunks)),
         prefix_cache_hit_rate=cell.hit_rate,
         uncached_prompt_tokens=cell.uncached_tokens,
         step_check=_step_check(cell),
@@ -81,15 +89,25 @@ def spread(seconds: pd.Series | npt.NDArray[np.float64]) -> Spread:
     )
 
 
+def _coverage(cell: CellContext) -> float | None:
+    """Drafts / decode steps, by the server's count where chunks hold several."""
+    if cell.drafting is None:
+        return None
+    by_server = cell.steps_by_server
+    if by_server:
+        return cell.drafting.drafts / by_server
+    return acceptance.coverage(cell.drafting.drafts, cell.chunks)
+
+
 def _steps(cell: CellContext) -> StepSpread:
-    of_gaps = spread(steps.gaps(cell.chunks))
+    """Of the gaps between chunks; where those are not steps, the server's mean alone."""
     window = cell.whole_window
     server = steps.server_mean(cell.start.counters, window) if window else None
-    return StepSpread(
-        **of_gaps.model_dump(),
-        server_mean=server * 1000 if server is not None else None,
-        merged_share=cell.merged.share,
-    )
+    mean_ms = server * 1000 if server is not None else None
+    of_gaps = spread(steps.gaps(cell.chunks))
+    if cell.steps_by_server and mean_ms is not None:
+        of_gaps = Spread(mean=mean_ms)
+    return StepSpread(**of_gaps.model_dump(), server_mean=mean_ms, merged_share=cell.merged.share)
 
 
 def _step_check(cell: CellContext) -> StepCheck | None:

@@ -18,6 +18,9 @@ AGREE = 0.02
 """Client and server agree on the mean step within this share: the way from the engine to the
 socket is in the first and last gap only."""
 
+MERGED_LIMIT = 0.01
+"""Share of merged decode chunks up to which step figures of the stream stay within 1 %."""
+
 
 def gaps(chunks: pd.DataFrame) -> npt.NDArray[np.float64]:
     """Gaps in seconds between consecutive chunks of the same request, all requests pooled."""

@@ -167,7 +167,8 @@ _ALL = (
         "COALESCED", "suspect for step figures only",
         "Chunks that hold several steps of their request, above 1 %.",
         "Step latency, coverage and tokens per step from the stream are then off.",
-        "None needed for throughput, TTFT and TPOT; steps come from the server's own mean.",
+        "None needed for throughput, TTFT and TPOT; step latency, tokens per step and coverage are "
+        "given by the server's own count of steps where it has one.",
     ),
     Explanation(
         "ACCEPTANCE_MISMATCH", "suspect for step figures only",

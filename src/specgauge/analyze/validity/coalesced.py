@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from specgauge.analyze import steps
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason
 
 CODE = "COALESCED"
 
-LIMIT = 0.01
-"""Share of merged decode chunks below which step figures stay within 1 %."""
+LIMIT = steps.MERGED_LIMIT
 
 
 def check(cell: CellContext) -> Reason | None:
@@ -21,8 +21,12 @@ def check(cell: CellContext) -> Reason | None:
         severity="suspect",
         scope="step",
         detail=f"At least {merged.chunks} of {merged.of} decode chunks hold several steps "
-        f"({merged.share:.1%}): take step latency from the server's own mean, and tokens per step "
-        "and coverage as too high.",
+        f"({merged.share:.1%}): "
+        + (
+            "step latency, tokens per step and coverage are by the server's own count of steps."
+            if cell.steps_by_server
+            else "step latency, tokens per step and coverage are too high, and nothing else tells."
+        ),
         remedy="None needed for throughput, TTFT and TPOT.",
         evidence={"merged": merged.chunks, "decode_chunks": merged.of},
     )
