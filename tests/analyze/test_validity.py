@@ -322,6 +322,9 @@ def test_step_figures_of_merged_chunks_are_the_servers() -> None:
     assert (clean.steps_from, seen.steps_from) == ("stream", "server")
     assert seen.tokens_per_step == pytest.approx(clean.tokens_per_step, rel=1e-6)
     assert seen.draft_coverage == pytest.approx(clean.draft_coverage, rel=1e-6)
+    check = seen.acceptance_check
+    assert check is not None
+    assert check.identity == pytest.approx(check.tokens_per_step, abs=0.05)
     assert seen.step_ms.mean == pytest.approx(30.0)
     assert seen.step_ms.p50 is None
     assert seen.tpot_ms.mean == pytest.approx(clean.tpot_ms.mean)

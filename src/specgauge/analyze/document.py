@@ -111,8 +111,7 @@ class GpuFigures(Part):
     """Energy / duration."""
     sm_clock_mhz: float | None
     """Mean over the samples."""
-    temperature_c: float | None
-    """Highest."""
+    temperature_c: float | None  # highest
     utilisation: float | None
     memory_used: float | None
     """Bytes, highest, whoever used them."""

@@ -54,11 +54,7 @@ def observe(cell: CellContext) -> Observed:
         step_ms=_steps(cell),
         goodput=_goodput(cell) if is_open and slo and seconds else None,
         steps_from="server" if by_server else "stream",
-        tokens_per_step=(
-            (int(requests["output_tokens"].sum()) - ok) / by_server  # a first step yields one token
-            if by_server
-            else acceptance.tokens_per_step(chunks)
-        ),
+        tokens_per_step=_tokens_per_step(cell),
         tokens_per_step_by_request=(
             None if by_server else acceptance.tokens_per_step_by_request(chunks)
         ),
@@ -87,6 +83,14 @@ def spread(seconds: pd.Series | npt.NDArray[np.float64]) -> Spread:
     return Spread(
         mean=mean(ms), p50=percentile(ms, 0.5), p90=percentile(ms, 0.9), p99=percentile(ms, 0.99)
     )
+
+
+def _tokens_per_step(cell: CellContext) -> float | None:
+    """By the server's count of steps where chunks hold several; a first step yields one token."""
+    by_server = cell.steps_by_server
+    if by_server:
+        return (int(cell.requests["output_tokens"].sum()) - len(cell.latencies)) / by_server
+    return acceptance.tokens_per_step(cell.chunks)
 
 
 def _coverage(cell: CellContext) -> float | None:
@@ -162,11 +166,12 @@ def _cross_check(cell: CellContext) -> CrossCheckFigures | None:
     check = cell.acceptance_check
     if check is None:
         return None
+    by_server = cell.steps_by_server
     return CrossCheckFigures(
         accepted_server=check.accepted_server,
         accepted_stream=check.accepted_stream,
         tail_allowed=check.tail_allowed,
         agrees=check.agrees,
-        tokens_per_step=check.tokens_per_step,
-        identity=check.identity,
+        tokens_per_step=_tokens_per_step(cell),
+        identity=1 + check.accepted_server / by_server if by_server else check.identity,
     )
