@@ -94,18 +94,19 @@ def samples(
     tokens = uncached(requests, hit_rate)
     seen = silences.flights(requests)
     events = np.unique(chunks["t"].to_numpy(dtype=np.float64))
-    busy = silences.busy(seen)
+    begins, ends = np.array(silences.busy(seen)).reshape(-1, 2).T
     found: list[Sample] = []
     previous = -np.inf
     for t1, together in _together(seen, max(step, silences.SAME_STEP_S)):
-        begin = max((b for b, e in busy if b < t1 <= e), default=None)
-        if begin is None:
+        span = int(np.searchsorted(begins, t1)) - 1
+        if span < 0 or t1 > ends[span]:
             continue
-        t0 = max(begin, previous, float(seen.send[together].min()))
+        t0 = max(float(begins[span]), previous, float(seen.send[together].min()))
         previous = float(seen.first[together].max())
         read = float(tokens.reindex(list(seen.index[together])).sum())
         if read > 0:
-            inside = events[(events > t0) & (events <= previous)]
+            low, high = np.searchsorted(events, (t0, previous), side="right")
+            inside = events[low:high]
             beyond = np.diff(np.concatenate(([t0], inside))) - step
             seconds = float(beyond[beyond > HIDDEN_STEPS * step].sum())
             found.append(Sample(previous, read, max(seconds, HIDDEN_STEPS * step), t0))
