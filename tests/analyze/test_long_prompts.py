@@ -60,16 +60,14 @@ def frozen(cell: Cell) -> float:
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
-@pytest.mark.parametrize("budget", [2048, 8192])
-@pytest.mark.parametrize("rate", [5_000, 20_000])
+@pytest.mark.parametrize(("budget", "rate"), [(2048, 5_000), (8192, 20_000)])
 def test_reading_is_no_freeze_however_it_is_cut(lengths: str, budget: int, rate: float) -> None:
     """2048 tokens a step is vLLM's own default with a drafter: 8,000 then take four steps."""
     for cell in cells(start(LENGTHS[lengths], budget, rate)).values():
         assert cell.verdict == "VALID", (cell.load, cell.reasons)
 
 
-@pytest.mark.parametrize("budget", [2048, 8192])
-@pytest.mark.parametrize("lengths", ["long", "half"])
+@pytest.mark.parametrize(("lengths", "budget"), [("long", 2048), ("half", 8192)])
 @pytest.mark.parametrize("at", [0, 4, 19])
 def test_a_stall_in_a_wave_of_long_prompts_is_found(lengths: str, budget: int, at: int) -> None:
     """3.3 s: less than the wave's own 6.4 s of prefill, which is not in the way of one step."""
