@@ -11,7 +11,9 @@ from specgauge.simulate.request import new_request
 from specgauge.simulate.seed_plant import FROZEN_S, OUTPUT_TOKENS, SECTIONS, seed_plant
 from specgauge.simulate.virtual import run_closed
 
-SINGLE = 4  # requests at concurrency 1, before those at 16 (the seed's 16 only take longer)
+pytestmark = pytest.mark.system  # sixteen thousand steps a variant
+
+SINGLE = 16  # requests at concurrency 1, before those at 16
 
 
 def cells(variant: str, trial: int):
