@@ -11,7 +11,7 @@ from specgauge.simulate.request import new_request
 from specgauge.simulate.seed_plant import FROZEN_S, OUTPUT_TOKENS, SECTIONS, seed_plant
 from specgauge.simulate.virtual import run_closed
 
-pytestmark = pytest.mark.system  # sixteen thousand steps a variant
+pytestmark = pytest.mark.system  # long: every step of every variant, twice
 
 SINGLE = 16  # requests at concurrency 1, before those at 16
 
