@@ -4,7 +4,7 @@
 # stack's images for the CPU, runs the tests marked "docker", and takes everything away again.
 # Needs root, apt and the harness's .venv.  Ends with 77 where no engine can be had: nothing failed,
 # nothing was tested.
-#   .ci/docker.sh            everything, about 15 minutes on 2 cores
+#   .ci/docker.sh            everything, 15 to 25 minutes on 2 cores
 #   .ci/docker.sh with CMD…   instead of the tests: CMD, while engine and images are there
 set -euo pipefail
 cd "$(dirname "$0")/.."
