@@ -87,7 +87,7 @@ _ALL = (
         "Leave a CPU to the client, start the server in the same session, use more workers.",
     ),
     Explanation(
-        "SERVER_STARVED", "suspect from 10 % of the cell, info from 3 %",
+        "SERVER_STARVED", "suspect from 15 % of the cell, info from 3 %",
         "The server's processes were ready to run and waited for a CPU, or the hypervisor took "
         "it away.",
         "ngram drafts on the CPU: a busy host slows it and not the baseline.",

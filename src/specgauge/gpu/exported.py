@@ -28,6 +28,7 @@ def gpu_of_stack(
     names: list[str] | None,
     environ: Mapping[str, str],
     wait_s: float = WAIT_S,
+    clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any] | None:
     """What a manifest says of the stack's GPU (as ``gpu/facts.py``); None without one.
@@ -35,18 +36,20 @@ def gpu_of_stack(
     Args:
         names: of the server container's GPUs, as it tells; without any the stack has none.
         environ: may name the exporter.
-        wait_s: for the exporter; where it does not answer, only the name is known.
-        sleep: for tests.
+        wait_s: for the exporter (and as long as its last question takes: a name that nobody knows
+            is looked up for ten seconds); where it does not answer, only the name is known.
+        clock, sleep: for tests.
     """
     if not names:
         return None
-    for last in (*(False,) * round(wait_s / _POLL_S), True):
+    deadline = clock() + wait_s
+    while True:
         text = fetch(url_of(environ))
         if text is not None and (found := facts_in(text)) is not None:
             return found
-        if not last:
-            sleep(_POLL_S)
-    return {"name": names[0], "uuid": None, "pci_bus_id": None}
+        if clock() >= deadline:
+            return {"name": names[0], "uuid": None, "pci_bus_id": None}
+        sleep(_POLL_S)
 
 
 def facts_in(text: str) -> dict[str, Any] | None:
