@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import yaml
 
+SLOW: dict[str, Any] = {"step_ms": {"1": 400.0, "16": 400.0}}
 FAST = {"step_ms": {"1": 8.0, "16": 10.0}}
 SIMULATOR = [sys.executable, "-m", "specgauge.simulate"]
 
@@ -141,3 +142,17 @@ def until(what: Callable[[], Any], seconds: float = 90.0) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def quiet(project: SimulatedProject, done: subprocess.CompletedProcess[str]) -> bool:
+    """Whether all went well, but for a client that this machine itself did not let run."""
+    if done.returncode == 0:
+        return True
+    cells = [c for c in project.summary()["cells"] if c["verdict"] == "INVALID"]
+    bad = [c for c in cells if c["excluded_because"] in (None, "INVALID")]
+    codes = {r["code"] for c in bad for r in c["reasons"] if r["severity"] == "invalid"}
+    return done.returncode == 3 and codes == {"CLIENT_STARVED"}
+
+
+def no_trace(done: subprocess.CompletedProcess[str]) -> bool:
+    return "Traceback (most recent call last)" not in done.stderr + done.stdout

@@ -7,27 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
-from project import FAST, SimulatedProject, until
+from project import SLOW, SimulatedProject, no_trace, quiet
 
-
-def quiet(project: SimulatedProject, done: subprocess.CompletedProcess[str]) -> bool:
-    """Whether all went well, but for a client that this machine itself did not let run."""
-    if done.returncode == 0:
-        return True
-    cells = [c for c in project.summary()["cells"] if c["verdict"] == "INVALID"]
-    bad = [c for c in cells if c["excluded_because"] in (None, "INVALID")]
-    codes = {r["code"] for c in bad for r in c["reasons"] if r["severity"] == "invalid"}
-    return done.returncode == 3 and codes == {"CLIENT_STARVED"}
-
-
-def no_trace(done: subprocess.CompletedProcess[str]) -> bool:
-    return "Traceback (most recent call last)" not in done.stderr + done.stdout
+pytestmark = pytest.mark.system
 
 
 def test_a_good_run_measures_everything_and_reports(project: SimulatedProject) -> None:
@@ -228,24 +214,6 @@ def test_two_commands_on_one_port_do_not_share_it(project: SimulatedProject) -> 
     assert "in use by another specgauge command" in second.stderr
 
 
-def test_an_interrupt_while_stopping_ends_the_run_there(project: SimulatedProject) -> None:
-    project.truth["stopping"] = {"delay_s": 3.0}
-    project.experiment["loads"] = [{"concurrency": 1, "requests": 1}]
-    process = project.start("run", "-e", "x", "-v", "all")
-    log = "vanilla/start-0/server.log"
-
-    def stopping() -> bool:
-        found = list((project.root / "results").glob(f"x/*/{log}"))
-        return bool(found) and "hutting down" in found[0].read_text()
-
-    assert until(stopping)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 130, out + err
-    assert project.document("vanilla/start-0/outcome.json")["state"] == "complete"
-    assert not (project.latest / "ngram").exists()
-
-
 def test_a_flag_that_this_vllm_does_not_know(project: SimulatedProject) -> None:
     project.truth["loading"] = {"reject_flags": ["--disable-log-requests"]}
     project.experiment["server"]["args"] = {"disable-log-requests": True}
@@ -347,90 +315,3 @@ def test_a_results_folder_of_another_schema(project: SimulatedProject) -> None:
     listed = project.specgauge("list")
     assert listed.returncode == 0
     assert "specgauge.results/0" in listed.stdout
-
-
-pytestmark = pytest.mark.system
-
-SLOW: dict[str, Any] = {"step_ms": {"1": 400.0, "16": 400.0}}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("where", ["loading", "cell"])
-def test_an_interrupt_leaves_no_process_and_the_next_run_goes_on(
-    project: SimulatedProject, number: signal.Signals, where: str
-) -> None:
-    project.experiment["loads"] = [{"concurrency": 2, "requests": 4}]
-    slow = {"loading": {"load_s": 20.0}} if where == "loading" else {"variants": {"ngram": SLOW}}
-    if where == "loading":
-        assert quiet(project, project.specgauge("run", "-e", "x", "-v", "vanilla"))
-    project.truth |= slow
-    process = project.start("run", "-e", "x", "-v", "all")
-    assert project.reaches("ngram", ready=where == "cell")
-    if where == "cell":
-        assert project.loads()
-    process.send_signal(number)
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 130, out + err
-    assert "Traceback" not in err
-    assert project.nothing_runs(1.0)
-    first = project.latest
-    assert project.document("ngram/start-0/outcome.json")["state"] == "interrupted"
-    assert project.document("vanilla/start-0/outcome.json")["state"] == "complete"
-    if where == "cell":
-        sent = pd.read_parquet(first / "ngram/start-0/c2/repeat-0/requests.parquet")
-        assert "cut" in set(sent["state"])
-    project.truth = dict(FAST)
-    done = project.run()
-    assert quiet(project, done), done.stderr
-    assert project.latest == first
-    assert project.document("ngram/start-1/outcome.json")["state"] == "complete"
-    assert not (first / "vanilla/start-1").exists()
-    kept = {(c["variant"], c["start"]): c for c in project.summary()["cells"]}
-    assert set(kept) == {("vanilla", 0), ("ngram", 1)} | {("ngram", 0)} & set(kept)
-    assert ("ngram", 0) not in kept or kept["ngram", 0]["excluded"]
-
-
-def test_a_killed_harness_leaves_no_process(project: SimulatedProject) -> None:
-    project.truth["variants"] = {"vanilla": SLOW}
-    process = project.start("run", "-e", "x", "-v", "all")
-    assert project.reaches("vanilla", ready=True)
-    assert project.loads()
-    process.kill()
-    process.communicate(timeout=30)
-    assert project.nothing_runs(30.0)
-
-
-def test_a_second_interrupt_while_stopping_does_not_break_the_stopping(
-    project: SimulatedProject,
-) -> None:
-    project.truth["variants"] = {"vanilla": SLOW}
-    project.truth["stopping"] = {"delay_s": 1.5}
-    process = project.start("run", "-e", "x", "-v", "all")
-    assert project.reaches("vanilla", ready=True)
-    assert project.loads()
-    process.send_signal(signal.SIGINT)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=240)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert project.nothing_runs(1.0)
-    assert project.document("vanilla/start-0/outcome.json")["state"] == "interrupted"
-
-
-def test_impatience_does_not_cost_the_records(project: SimulatedProject) -> None:
-    project.truth["variants"] = {"vanilla": SLOW}
-    process = project.start("run", "-e", "x", "-v", "all")
-    assert project.reaches("vanilla", ready=True)
-    assert project.loads()
-    for _ in range(8):
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.15)
-    _, err = process.communicate(timeout=240)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert project.nothing_runs(1.0)
-    assert project.document("vanilla/start-0/c1/repeat-0/cell.json")["error"] == "interrupted"
-    sent = pd.read_parquet(project.latest / "vanilla/start-0/c1/repeat-0/requests.parquet")
-    assert "cut" in set(sent["state"])
