@@ -56,6 +56,35 @@ def test_a_speedup_in_a_load_table_carries_its_own_verdict(tmp_path: Path) -> No
     assert found["vanilla"]["speedup_verdict"] == ""
 
 
+@pytest.mark.parametrize(("last", "told"), [(0.035, False), (0.045, True)])
+def test_a_machine_that_changed_more_than_any_method_is_said_first(
+    tmp_path: Path, last: float, told: bool
+) -> None:
+    starts = {
+        ("vanilla", 0): vanilla(0.03),
+        ("x", 0): plant(0.02),
+        ("vanilla", 1): vanilla(last, role="drift", round=1),
+    }
+    text = words.standing(summary_of(tmp_path / "r", starts)) or ""
+    assert text.startswith("DISTURBED: the baseline itself changed by") == told
+    assert "INDICATIVE" in text
+
+
+def test_a_partial_drift_start_does_not_taint_the_baseline_s_row(tmp_path: Path) -> None:
+    starts = {
+        ("vanilla", 0): vanilla(0.03),
+        ("vanilla", 1): vanilla(0.03, role="drift", round=1),
+    }
+    summary = summary_of(tmp_path / "r", starts)
+    broken = [
+        c.model_copy(update={"verdict": "INVALID", "excluded_because": "partial start"})
+        if c.start == 1 else c
+        for c in summary.cells
+    ]  # fmt: skip
+    row = rows(tables.headline(summary.model_copy(update={"cells": broken})))[0]
+    assert (row["claim"], row["verdict"]) == ("baseline", "VALID")
+
+
 def test_a_start_that_did_not_end_has_no_verdict_in_the_headline(tmp_path: Path) -> None:
     starts = {("vanilla", 0): vanilla(0.03), ("x", 0): plant(0.02, state=None)}
     summary = summary_of(tmp_path / "r", starts)

@@ -223,12 +223,14 @@ def new_run_id(fingerprint: str) -> str:
 
 
 def verdict_counts(paths: RunPaths) -> dict[str, int]:
-    """Cells by verdict as of the last analysis; empty when there is none."""
+    """Cells by verdict as of the last analysis, less partial starts; empty without one."""
     try:
         summary = json.loads(paths.summary.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     counts: dict[str, int] = {}
     for cell in summary.get("cells", []):
+        if cell.get("excluded_because") not in (None, "INVALID", "drift"):
+            continue
         counts[cell["verdict"]] = counts.get(cell["verdict"], 0) + 1
     return counts

@@ -127,10 +127,10 @@ def _comparison_fields(
         unity = 1.0 if any(not c.excluded for c in cells) else None
         rounds = len({c.round for c in cells if not c.excluded})
         return [unity if load.rate is None else None, numbers.MISSING, unity, rounds, "baseline",
-                _partial(cells) or _worst(cells)]  # fmt: skip
+                _partial(cells) or _worst(_standing(cells))]  # fmt: skip
     if leading is None:
         return [None, numbers.MISSING, None, None, numbers.MISSING,
-                _partial(cells) or _worst(cells)]  # fmt: skip
+                _partial(cells) or _worst(_standing(cells))]  # fmt: skip
     return [
         throughput.speedup if throughput else None,
         numbers.interval(leading),
@@ -141,9 +141,14 @@ def _comparison_fields(
     ]
 
 
+def _standing(cells: Sequence[Cell]) -> list[Cell]:
+    """Those that count, or would were they not INVALID; no partial start, nothing for drift."""
+    return [c for c in cells if not c.excluded or c.excluded_because == "INVALID"]
+
+
 def _partial(cells: Sequence[Cell]) -> str | None:
     """Why no cell of a row counts, where it is not their verdict: such a row has none."""
-    if any(not c.excluded or c.excluded_because == "INVALID" for c in cells):
+    if _standing(cells):
         return None
     causes = dict.fromkeys(c.excluded_because for c in cells if c.role != DRIFT_ROLE)
     return f"left out: {', '.join(str(c) for c in causes) or DRIFT_ROLE}"

@@ -9,6 +9,9 @@ from specgauge.analyze.document import Cell, Reason, Summary
 from specgauge.report import numbers, tables
 
 SEVERITIES = ("invalid", "suspect", "unknown", "info")
+STARVED, DRIFTED = 0.5, 0.2
+"""Share of a cell that a server waited, relative change of the baseline: from here on effects of
+the size that speculation has (some tens of per cent) can be nothing but the machine."""
 NOTICEABLE = 0.03
 """Relative difference below which a sentence does not call two values different."""
 
@@ -66,8 +69,38 @@ def status(summary: Summary) -> str:
     return text + "."
 
 
+def disturbed(summary: Summary) -> str | None:
+    """What shook the machine so that the figures tell of it and not of the method; else None."""
+    drift, waited = 0.0, 0.0
+    for _, reason in _all_reasons(summary):
+        if reason.code == "DRIFT":
+            drift = max(drift, abs(_number(reason, "change")))
+        elif reason.code == "SERVER_STARVED":
+            waited = max(waited, _number(reason, "share"))
+    said = []
+    if waited >= STARVED:
+        said.append(f"a server waited for a CPU for {waited:.0%} of a cell")
+    if drift >= DRIFTED:
+        said.append(f"the baseline itself changed by {drift:.0%} from its first to its last start")
+    if not said:
+        return None
+    return (
+        f"DISTURBED: {' and '.join(said)}. These figures tell of the machine, not of the method: "
+        "measure again when it is quiet."
+    )
+
+
+def _number(reason: Reason, key: str) -> float:
+    value = reason.evidence.get(key)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 def standing(summary: Summary) -> str | None:
-    """What the speed-ups are worth, in a sentence; None where they stand by themselves."""
+    """What the speed-ups are worth, in a sentence or two; None where they stand by themselves."""
+    return " ".join(filter(None, (disturbed(summary), _claimed(summary)))) or None
+
+
+def _claimed(summary: Summary) -> str | None:
     if not summary.baseline_measured:
         return (
             f"No speed-ups: the baseline ({summary.baseline}) was not measured in this run. "

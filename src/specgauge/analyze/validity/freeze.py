@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specgauge.analyze import witnesses
+from specgauge.analyze.confirmation import Confirmation
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.counters import Window
 from specgauge.analyze.derived import FREEZE, size
@@ -31,6 +32,10 @@ _REMEDIES = {
     "UNCONFIRMED": "Measure again with 'prefix_cache: reset', so that a repeat meets the same "
     "cache.",
 }
+_STARVED = (
+    "Something else had the CPU: no warm-up helps. Give the server its cores, or measure again "
+    "when the machine is quiet (SERVER_STARVED)."
+)
 _UNREPEATED = (
     "Repeat the cell on the same server (`specgauge run` does so by itself) before believing a "
     "correction; a warm-up at the measured batch sizes and temperature keeps compiles out."
@@ -107,7 +112,7 @@ def _reason(
         code=CODE,
         severity=severity,
         detail=detail,
-        remedy=_REMEDIES[said.word] if said else _UNREPEATED,
+        remedy=_remedy(cause, said),
         cause=cause,
         t0=cell.since_begin(silence.t0),
         t1=cell.since_begin(silence.t1),
@@ -145,6 +150,12 @@ def _starved(cell: CellContext, freeze: Freeze) -> bool:
     around = Window(silence.t0 - 1.0, silence.t1 + 1.0, closed=True)
     waits = cell.start.counters.delta_by(CPU_WAIT, "pid", around)
     return max(waits.values(), default=0.0) > STARVED_SHARE * silence.seconds
+
+
+def _remedy(cause: str | None, said: Confirmation | None) -> str:
+    if cause == "SERVER_STARVED":
+        return _STARVED
+    return _REMEDIES[said.word] if said else _UNREPEATED
 
 
 def _witnesses(cell: CellContext, freeze: Freeze) -> list[Witness]:

@@ -54,11 +54,12 @@ def check(cell: CellContext) -> Reason | None:
             seen.append(f"the hypervisor took {stolen:.2f} s of CPU time away")
     if not seen:
         return None
+    evidence["share"] = max(shares)
     return Reason(
         code=CODE,
         severity="suspect" if max(shares) > LIMIT else "info",
         detail="; ".join(seen) + ".",
-        remedy="A quieter machine or more cores: ngram drafts on the CPU, so a busy host slows it "
-        "and not the baseline.",
+        remedy="A quieter machine or more cores: what a server waits for a CPU is in its figures, "
+        "and no two variants wait alike (ngram drafts on the CPU).",
         evidence=evidence,
     )
