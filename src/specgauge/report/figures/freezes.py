@@ -10,10 +10,16 @@ from specgauge.report.figures import style
 
 CAPTION = (
     "Output tokens per second through the cells that stood still. A shaded span is a FREEZE: no "
-    "chunk of any running request; its name says how long and why."
+    "chunk of any running request. The longest of a cell are named above it: how long and why."
 )
 MOST = 6
 """Panels in one figure; the cells with the longest freezes come first."""
+NAMED = 3
+"""Freezes named in one panel: more lines would leave no room for the curve."""
+APART = 0.03
+"""Least distance of two numbers on a panel, as a share of its width: digits do not touch."""
+CHARACTERS = 84
+"""Width of a panel in characters of the names' size."""
 
 
 def of(cell: Cell) -> list[Reason]:
@@ -21,19 +27,51 @@ def of(cell: Cell) -> list[Reason]:
     return [r for r in cell.reasons if r.code == "FREEZE" and r.t0 is not None and r.t1 is not None]
 
 
-def shade(axes: Axes, t0: float, t1: float) -> None:
+def shade(axes: Axes, t0: float, t1: float, colour: str = "#D55E00", hatch: str = "////") -> None:
     """Shade a span over the whole height."""
-    axes.axvspan(t0, t1, facecolor="#D55E00", alpha=0.18, edgecolor="#D55E00",
-                 hatch="////", linewidth=0.0, zorder=0)  # fmt: skip
+    axes.axvspan(t0, t1, facecolor=colour, alpha=0.18, edgecolor=colour,
+                 hatch=hatch, linewidth=0.0, zorder=0)  # fmt: skip
+
+
+def _middle(freeze: Reason) -> float:
+    return ((freeze.t0 or 0.0) + (freeze.t1 or 0.0)) / 2
+
+
+def seconds(freeze: Reason) -> float:
+    """How long it stood still."""
+    return float(freeze.evidence.get("frozen_s") or 0.0)
+
+
+def named(freezes: list[Reason], end: float) -> list[Reason]:
+    """The longest few, in order of time, whose numbers do not touch on an axis of ``end`` s."""
+    chosen: list[Reason] = []
+    for freeze in sorted(freezes, key=seconds, reverse=True):
+        if all(abs(_middle(freeze) - _middle(other)) >= APART * end for other in chosen):
+            chosen.append(freeze)
+    return sorted(chosen[:NAMED], key=_middle)
+
+
+def lines(freezes: list[Reason], end: float) -> list[str]:
+    """What stands above a panel: the named freezes, numbered if there are several."""
+    chosen = named(freezes, end)
+    several = len(freezes) > 1
+    told = [cut(f"{i}: {name(f)}" if several else name(f)) for i, f in enumerate(chosen, 1)]
+    more = len(freezes) - len(chosen)
+    return [*told, f"and {more} more"] if more else told
+
+
+def cut(text: str, most: int = CHARACTERS) -> str:
+    """``text`` in one line of at most ``most`` characters."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def name(freeze: Reason) -> str:
     """``FREEZE 3.20 s, JIT: _topk_topp_kernel, CONFIRMED ONE-OFF``."""
-    seconds = float(freeze.evidence.get("frozen_s") or 0.0)
-    parts = [f"FREEZE {seconds:.2f} s"]
+    parts = [f"FREEZE {seconds(freeze):.2f} s"]
     if freeze.cause:
         kernels = freeze.evidence.get("kernels")
-        parts.append(f"{freeze.cause}: {kernels}" if kernels else freeze.cause)
+        parts.append(f"{freeze.cause}: {cut(str(kernels), 30)}" if kernels else freeze.cause)
     if said := freeze.evidence.get("confirmation"):
         parts.append(str(said))
     return ", ".join(parts)
@@ -48,33 +86,27 @@ def draw(summary: Summary) -> Figure | None:
         return None
     looks = style.looks(summary)
     with style.context():
-        figure, panels = style.new(0.4 + 1.5 * len(cells), len(cells))
-        for axes, cell in zip(panels, cells, strict=True):
+        ends = [cell.observed.duration_s or cell.timeline[-1][0] for cell in cells]
+        above = [lines(of(cell), end) for cell, end in zip(cells, ends, strict=True)]
+        height = 0.4 + 1.4 * len(cells) + 0.14 * sum(map(len, above))
+        figure, panels = style.new(height, len(cells))
+        for axes, cell, end, told in zip(panels, cells, ends, above, strict=True):
             look = looks[cell.variant]
             times = [t for t, _ in cell.timeline]
             rates = [v for _, v in cell.timeline]
             axes.step(times, rates, where="post", color=look.colour, linewidth=1.2)
-            end = cell.observed.duration_s or times[-1]
-            for number, freeze in enumerate(of(cell)):
-                assert freeze.t0 is not None
-                assert freeze.t1 is not None
-                shade(axes, freeze.t0, freeze.t1)
-                left = (freeze.t0 + freeze.t1) / 2 < end / 2
-                axes.annotate(
-                    name(freeze),
-                    (freeze.t1 if left else freeze.t0, 1.0 - 0.13 * number),
-                    xycoords=("data", "axes fraction"),
-                    xytext=(4 if left else -4, -2),
-                    textcoords="offset points",
-                    ha="left" if left else "right",
-                    va="top",
-                    fontsize=8,
-                    bbox={"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 1},
-                )
+            frozen = of(cell)
+            for freeze in frozen:
+                shade(axes, freeze.t0 or 0.0, freeze.t1 or 0.0)
+            for number, freeze in enumerate(named(frozen, end), 1):
+                if len(frozen) > 1:
+                    axes.text(_middle(freeze), 0.98, str(number), fontsize=8, ha="center",
+                              va="top", transform=axes.get_xaxis_transform())  # fmt: skip
             axes.set_xlim(0, end or 1.0)
-            axes.set_ylim(0, max(rates, default=0.0) * 1.35 or 1.0)
+            axes.set_ylim(0, max(rates, default=0.0) * 1.2 or 1.0)
             axes.set_ylabel("Tokens/s")
             start = f", start {cell.start}" if cell.start else ""
-            axes.set_title(f"{cell.variant} at {cell.load}{start}", fontsize=9, loc="left")
+            title = f"{cell.variant} at {cell.load}{start}"
+            axes.set_title("\n".join([title, *told]), fontsize=8, loc="left")
         panels[-1].set_xlabel("Time since the first request was sent (s)")
     return figure

@@ -10,8 +10,9 @@ from specgauge.report import numbers
 from specgauge.report.figures import style
 
 CAPTION = (
-    "Total token throughput (prompt and output tokens) by concurrency; bars are means over starts, "
-    "dots single cells. A verdict that is not VALID is written on its bar; INVALID bars are hollow."
+    "Total token throughput (prompt and output tokens) by concurrency; bars are means over starts; "
+    "dots, where a bar has several cells, are single cells. A verdict that is not VALID is "
+    "written on its bar; INVALID bars are hollow."
 )
 
 SIDE_BY_SIDE = 6

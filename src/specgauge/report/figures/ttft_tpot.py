@@ -14,8 +14,8 @@ from specgauge.report.figures import style
 
 CAPTION = (
     "Mean TTFT against mean TPOT at the highest load; shorter is faster. Bars are means over "
-    "starts, dots single cells. A verdict that is not VALID is written on its bar; INVALID bars "
-    "are hollow."
+    "starts; dots, where a bar has several cells, are single cells. A verdict that is not VALID is "
+    "written on its bar; INVALID bars are hollow."
 )
 
 
