@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
@@ -19,6 +21,10 @@ _HEADINGS = {
     "tpot_speedup": "TPOT\nspeed-up",
     "interval": "95 %\ninterval",
 }
+
+
+TOLD_AT_MOST = 2
+"""Reasons of one code that a terminal is told whole."""
 
 
 def headline(summary: Summary) -> RenderableType:
@@ -40,8 +46,14 @@ def _doubts(summary: Summary) -> list[RenderableType]:
     """
     parts: list[RenderableType] = []
     remedies: dict[str, None] = {}
+    told: Counter[str] = Counter()
     for seen in words.reasons(summary):
         if seen.reason.severity in ("invalid", "suspect"):
+            if seen.reason.remedy:
+                remedies[f"{seen.reason.code}: {seen.reason.remedy}"] = None
+            told[seen.reason.code] += 1
+            if told[seen.reason.code] > TOLD_AT_MOST:
+                continue
             colour = "red" if seen.reason.severity == "invalid" else "yellow"
             where = ", ".join(seen.where)
             parts.append(
@@ -50,11 +62,12 @@ def _doubts(summary: Summary) -> list[RenderableType]:
                     style=colour,
                 )
             )
-            if seen.reason.remedy:
-                remedies[f"{seen.reason.code}: {seen.reason.remedy}"] = None
         elif seen.reason.severity == "unknown" and seen.reason.code != monitor_off.CODE:
             parts.append(Text(f"{seen.reason.code} ({', '.join(seen.where)}): not looked at. "
                               f"{seen.reason.detail}", style="dim"))  # fmt: skip
+    more = [f"{code}: {n - TOLD_AT_MOST} more in the report." for code, n in told.items()
+            if n > TOLD_AT_MOST]  # fmt: skip
+    parts += [Text(text, style="yellow") for text in more]
     return [*parts, *([Text("What to do:")] if remedies else []),
             *(Text(f"  {text}") for text in remedies)]  # fmt: skip
 
@@ -107,5 +120,8 @@ def _columns(source: Table) -> list[int]:
         for i, column in enumerate(source.columns)
         if {row[i] for row in texts} <= {numbers.MISSING}
     }
+    claims = {row[i] for row in texts for i, c in enumerate(source.columns) if c.key == "claim"}
+    if claims <= {"baseline", "INDICATIVE", numbers.MISSING}:
+        silent.add("claim")  # the line above the table says it of all
     left_out = silent | {"rounds"} | (set() if "interval" in silent else {"tpot_ms"})
     return [i for i, column in enumerate(source.columns) if column.key not in left_out]
