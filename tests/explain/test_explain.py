@@ -32,3 +32,5 @@ def test_a_code_is_printed_whatever_its_case() -> None:
 def test_an_unknown_code_is_a_usage_error() -> None:
     done = CliRunner().invoke(main, ["explain", "FREZE"])
     assert done.exit_code == ExitCode.USAGE
+    assert "did you mean FREEZE?" in done.stderr
+    assert "there are INCOMPLETE" in CliRunner().invoke(main, ["explain", "qqqqq"]).stderr

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from project import SimulatedProject
+from rich.console import Console
 
-from specgauge.cli import main
+from specgauge.cli import about, main
 from specgauge.errors import ExitCode
 
 
@@ -83,6 +84,32 @@ def test_brackets_in_paths_and_messages_are_shown_as_they_are(
     assert result.exit_code == ExitCode.MEASURED
     assert "[red]/[bold]" in result.stdout
     assert "its schema is '[/x]'" in result.stdout
+
+
+def test_a_file_is_named_once_in_what_is_wrong_with_it(here: SimulatedProject) -> None:
+    here.write("experiments", "z", {**here.experiment, "rounds": "many"})
+    path = here.root / "config" / "experiments" / "z.yaml"
+    wrong = said("validate-config", str(path)).stderr
+    assert wrong.startswith(f"✗ {path}:")
+    assert wrong.count("z.yaml") == 1
+    assert said("validate-config", "none.yaml").stderr.count("none.yaml") == 1
+
+
+@pytest.mark.parametrize("columns", ["20", "80"])
+@pytest.mark.parametrize("terminal", ["", "1"])
+def test_a_run_id_is_never_cut(
+    here: SimulatedProject, monkeypatch: pytest.MonkeyPatch, columns: str, terminal: str
+) -> None:
+    name = "an_experiment_with_a_long_name/20261129-221345-48cb25"
+    run = here.root / "results" / name
+    run.mkdir(parents=True)
+    (run / "manifest.json").write_text('{"schema": "of another time"}')
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("SPECGAUGE_RESULTS", str(here.root / "results"))
+    monkeypatch.setattr(about, "console", Console(force_terminal=bool(terminal)))
+    listed = said("list").stdout
+    assert name in listed
+    assert "another time" in " ".join(listed.split()) or terminal
 
 
 def test_a_stdout_without_unicode_shows_question_marks(

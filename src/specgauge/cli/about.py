@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
+from pathlib import Path
+
 import click
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from specgauge.cli.common import console, errors, main, model_option, resolved_for, say
 from specgauge.config.project import find_project
 from specgauge.errors import EnvironmentFault, ExitCode, SpecgaugeError, UsageError
+
+_REST = 40
+"""Columns beside the run ids in which a listing can still be read."""
+_PIPED = 1000
+"""Columns of a listing that is piped: a run a line."""
 
 
 @main.command()
@@ -20,7 +29,10 @@ def explain(codes: tuple[str, ...]) -> int:
     wanted = [code.upper() for code in codes] or list(CODES)
     unknown = [code for code in wanted if code not in CODES]
     if unknown:
-        raise UsageError(f"no verdict code {', '.join(unknown)}; there are {', '.join(CODES)}")
+        known = ", ".join(CODES)
+        near = [n for code in unknown for n in difflib.get_close_matches(code, CODES, n=1)]
+        rest = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else f"there are {known}"
+        raise UsageError(f"no verdict code {', '.join(unknown)}; {rest}")
     said = "\n\n".join(text(CODES[code]) for code in wanted)
     say(said)
     return ExitCode.MEASURED
@@ -55,12 +67,17 @@ def list_runs() -> int:
     from specgauge.record.runs import completed, runs_of, verdict_counts
 
     results = find_project().results
-    table = Table("run", "model", "variants", "starts", "verdicts", box=None)
+    table = Table(box=None)
+    table.add_column("run", no_wrap=True)  # to be copied
+    for heading in ("model", "variants", "starts", "verdicts"):
+        table.add_column(heading, overflow="fold")
+    widest = 0
     found = False
     for folder in sorted(p for p in results.glob("*") if p.is_dir() and not p.is_symlink()):
         for paths in runs_of(results, folder.name):
             found = True
             name = f"{folder.name}/{paths.folder.name}"
+            widest = max(widest, len(name))
             try:
                 manifest = read_manifest(paths.manifest)
             except UsageError as error:
@@ -79,7 +96,9 @@ def list_runs() -> int:
     if not found:
         say(f"no runs yet in {results}")
         return ExitCode.MEASURED
-    console.print(table)
+    # A pipe has no width; a terminal too narrow for the ids and a little more wraps by itself.
+    width = max(console.width, widest + _REST) if console.is_terminal else _PIPED
+    Console(width=width).print(table)
     return ExitCode.MEASURED
 
 
@@ -93,6 +112,11 @@ def validate_config(experiments: tuple[str, ...], model: str | None) -> int:
     def wrong(text: str) -> None:
         errors.print(text, style="red", markup=False, soft_wrap=True)
 
+    def told(name: str, error: SpecgaugeError) -> str:
+        """The name, then the error; where that begins with the same file, the error alone."""
+        file = Path(str(error).partition(":")[0]).name
+        return str(error) if file == Path(name).name else f"{name}: {error}"
+
     project = find_project()
     names = experiments or sorted(p.stem for p in project.config("experiments").glob("*.yaml"))
     found = {int(ExitCode.MEASURED)}
@@ -104,7 +128,7 @@ def validate_config(experiments: tuple[str, ...], model: str | None) -> int:
             found.add(fault.exit_code)
             continue
         except SpecgaugeError as error:
-            wrong(f"✗ {name}: {error}")
+            wrong(f"✗ {told(name, error)}")
             found.add(error.exit_code)
             continue
         e = resolved.experiment
