@@ -190,3 +190,14 @@ def test_a_workload_that_cannot_be_fetched_hides_no_other_fault(
     path.write_text(path.read_text() + "warmup: {workload: w, batches: [9]}\n")
     with pytest.raises(UsageError, match="the warm-up"):
         resolve(far, "x")
+
+
+@pytest.mark.parametrize("where", ["models/m", "experiments/x"])
+def test_an_output_that_fills_the_context_is_refused(tmp_path: Path, where: str) -> None:
+    made = project(tmp_path)
+    args = {"models/m": "server_args: {max-model-len: 128}\n",
+            "experiments/x": "server: {args: {max-model-len: 128}}\n"}[where]  # fmt: skip
+    path = tmp_path / "config" / f"{where}.yaml"
+    path.write_text(path.read_text() + args)
+    with pytest.raises(UsageError, match="output_tokens: 128 leaves no room"):
+        resolve(made, "x")

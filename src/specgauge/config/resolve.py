@@ -88,6 +88,7 @@ def resolve(
         for v in variants.values()
         for key in v.unknown_keys()
     ]
+    _check_length(experiment, model, path)
     for name in only if only is not None else experiment.variants:
         _check_drafter(variants[name], model, model_path)
     if experiment.baseline not in names:
@@ -179,6 +180,17 @@ def _check_drafter(variant: Variant, model: Model, model_path: Path) -> None:
         f"variant {variant.name!r} needs the drafter {variant.drafter!r}, but model "
         f"{model.name!r} has {known}: add it under 'drafters:' in {model_path}"
     )
+
+
+def _check_length(experiment: Experiment, model: Model, path: Path) -> None:
+    """Raises UsageError: the output alone fills the context that the files give the server."""
+    args = {**model.server_args, **experiment.server.args}
+    limit = args.get("max-model-len", args.get("max_model_len"))
+    if isinstance(limit, int) and experiment.output_tokens >= limit:
+        raise UsageError(
+            f"{path}: output_tokens: {experiment.output_tokens} leaves no room for a prompt in the "
+            f"server's max-model-len of {limit}"
+        )
 
 
 def _workload(project: Project, name: str) -> Prompts:
