@@ -129,7 +129,7 @@ def test_a_server_that_waits_for_a_cpu(share: float, severity: str | None) -> No
     if severity:
         seen = reason(cell, "SERVER_STARVED")
         assert seen.severity == severity
-        assert "VLLM::EngineCor waited" in seen.detail
+        assert "VLLM::EngineCore waited" in seen.detail
 
 
 def test_a_hypervisor_that_takes_the_cpu() -> None:

@@ -198,4 +198,4 @@ def test_times_of_another_model_are_left_out_of_the_report(
     table = published_table.table(summary.model_copy(update=update))
     shown = {row["metric"] for row in csv.DictReader(io.StringIO(table.csv()))}
     assert ("duration s" in shown) == durations
-    assert "speedup" in shown
+    assert "speed-up" in shown

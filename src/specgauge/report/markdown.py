@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specgauge.analyze.document import Summary
+from specgauge.analyze.validity import too_few
 from specgauge.report import checks, energy, escape, published, tables, words
 
 DEFINITIONS = (
@@ -44,7 +45,7 @@ PLAUSIBILITY = (
     "`summary.json` only."
 )
 
-NOTES = "What the checks saw that does not taint a cell; *strikes a claim* leaves that claim out."
+NOTES = "What the checks saw that does not taint a cell; TOO_FEW leaves that claim out."
 
 
 def render(summary: Summary, figures: Mapping[str, str]) -> str:
@@ -163,8 +164,11 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
 
 
 def _severity(seen: words.Seen) -> str:
-    scope = {"step": " (step figures only)", "claim": " (strikes a claim)", "cell": ""}
-    return seen.reason.severity + scope[seen.reason.scope]
+    reason = seen.reason
+    if reason.severity == "info" and reason.code != too_few.CODE:
+        return reason.severity
+    scope = {"step": " (step figures only)", "claim": " (that claim only)", "cell": ""}
+    return reason.severity + scope[reason.scope]
 
 
 def _where(places: Sequence[str]) -> str:

@@ -8,6 +8,9 @@ from specgauge.analyze.document import Summary
 from specgauge.report import numbers
 from specgauge.report.table import Column, Table, Value
 
+NAMES = {"output_tok_s": "output tok/s", "tpot_ms": "TPOT ms", "ttft_ms": "TTFT ms",
+         "speedup": "speed-up", "duration_s": "duration s"}  # fmt: skip
+
 ABSOLUTE = ("output_tok_s", "tpot_ms", "ttft_ms", "duration_s")
 """Metrics of a reference that belong to its model and machine."""
 
@@ -33,8 +36,8 @@ def table(summary: Summary) -> Table:
         Column("verdict", "verdict"),
     )
     rows: list[list[Value]] = [
-        [r.source, r.variant, r.load, r.metric.replace("_", " "), r.basis, r.theirs, r.ours,
-         r.difference, ", ".join(r.conditions.get(k, "") for k in ("model", "gpu", "vllm")),
+        [r.source, r.variant, r.load, NAMES.get(r.metric, r.metric.replace("_", " ")), r.basis,
+         r.theirs, r.ours, r.difference, ", ".join(r.conditions.get(k, "") for k in ("model", "gpu", "vllm")),
          r.verdict]
         for r in summary.references
         if r.metric not in ABSOLUTE or _like_ours(r.conditions, summary)

@@ -16,6 +16,9 @@ as much again is somebody else."""
 NOTED = 0.03
 """And from which it is told at all: three times what starts differ by."""
 
+_CUT = {"VLLM::EngineCor": "VLLM::EngineCore"}
+"""The kernel keeps fifteen letters of a name."""
+
 
 def check(cell: CellContext) -> Reason | None:
     """Suspect from 15 % of the cell, info from 3 %: a process's main thread that waited, its cgroup
@@ -37,6 +40,7 @@ def check(cell: CellContext) -> Reason | None:
         shares.append(longest / seconds)
         if shares[-1] > NOTED:
             name = counters.label_of(CPU_WAIT, "process", pid=pid) or f"process {pid}"
+            name = _CUT.get(name, name)
             seen.append(f"{name} waited {longest:.2f} s for a CPU ({longest / seconds:.0%})")
     throttled = counters.delta(CPU_THROTTLED, cell.window)
     if throttled is not None and throttled > NOTED * seconds:
