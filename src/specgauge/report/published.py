@@ -37,8 +37,8 @@ def table(summary: Summary) -> Table:
     )
     rows: list[list[Value]] = [
         [r.source, r.variant, r.load, NAMES.get(r.metric, r.metric.replace("_", " ")), r.basis,
-         r.theirs, r.ours, r.difference, ", ".join(r.conditions.get(k, "") for k in ("model", "gpu", "vllm")),
-         r.verdict]
+         r.theirs, r.ours, r.difference,
+         ", ".join(r.conditions.get(k, "") for k in ("model", "gpu", "vllm")), r.verdict]
         for r in summary.references
         if r.metric not in ABSOLUTE or _like_ours(r.conditions, summary)
     ]  # fmt: skip
