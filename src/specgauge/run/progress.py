@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Hashable, Iterator, Mapping
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
 _PLAIN_EVERY_S = 10.0
+_PLAIN_DETAIL = 100
+"""Characters of a detail in a plain line."""
+_LEAST_DETAIL = 8
+"""Columns below which a detail says nothing."""
+_SPINNER = 3
+"""Columns of the turning sign, the space after it, and one left free: a full line may wrap."""
+_SEPARATOR = " · "
+
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_PREFIX = re.compile(
+    r"^(\(\w[^()]*pid=\d+\)\s*)?"  # (APIServer pid=4678)
+    r"((DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:.]+ |[DIWEF]\d{4} [\d:.]+ \d+ )?"
+    r"(\[?[^\s\]]+:\d+\])?\s*"  # [api_utils.py:347], or torch's path.py:53]
+)
+"""What vLLM and torch put before each line of their logs."""
+_BLOCKS = re.compile(r"[\u2580-\u259f]+")
+"""What vLLM's name is drawn with when it starts."""
 
 
 class Durations:
@@ -46,6 +65,19 @@ def words(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def readable(line: str) -> str:
+    """A line of a server's log without what stands before its message; one line, no colours."""
+    plain = _BLOCKS.sub(" ", _PREFIX.sub("", _COLOURS.sub("", line).strip()))
+    return " ".join("".join(c if c.isprintable() else " " for c in plain).split())
+
+
+def cut(text: str, columns: int) -> str:
+    """``text`` in at most ``columns`` columns of a terminal; one that was cut ends with ``…``."""
+    if cell_len(text) <= columns:
+        return text
+    return set_cell_size(text, max(0, columns - 1)).rstrip() + "…"
+
+
 class Progress:
     """Steps of known kinds; the time left is the sum of what earlier ones of a kind took."""
 
@@ -76,12 +108,18 @@ class Progress:
             return
         self._printed_at = now
         elapsed = now - self._began
-        parts = [self._title, detail[:100], f"{elapsed:.0f} s", self._time_left(elapsed, fraction)]
-        line = " · ".join(part for part in parts if part)
-        if self._status is not None:
-            self._status.update(escape(line))
-        else:
+        left = self._time_left(elapsed, fraction)
+        detail = readable(detail)
+        if self._status is None:
+            line = _line(self._title, cut(detail, _PLAIN_DETAIL), f"{elapsed:.0f} s", left)
             self._console.print(escape(line), highlight=False, soft_wrap=True)
+            return
+        width = self._console.width - _SPINNER
+        fixed = _line(self._title, f"{elapsed:.0f} s", left)
+        room = width - cell_len(fixed) - len(_SEPARATOR)
+        if room >= _LEAST_DETAIL:
+            fixed = _line(self._title, cut(detail, room), f"{elapsed:.0f} s", left)
+        self._status.update(escape(cut(fixed, width)))
 
     def _time_left(self, elapsed: float, fraction: float | None) -> str:
         later = list(self._left)
@@ -99,6 +137,8 @@ class Progress:
             return f"{share}, about {words(own + rest)} left"
         if own is not None and fraction is not None:
             return f"{share}, this step {words(own)} more"
+        if rest is not None and self._kind not in self._left:
+            return f"{share}, about {words(rest)} left after this"  # nobody foresaw this step
         return f"{share}, time left not known yet"
 
     def end(self, kind: Hashable) -> None:
@@ -129,3 +169,7 @@ class Progress:
         if self._status is not None:
             self._status.stop()
             self._status = None
+
+
+def _line(*parts: str) -> str:
+    return _SEPARATOR.join(part for part in parts if part)
