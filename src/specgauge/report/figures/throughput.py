@@ -15,7 +15,7 @@ CAPTION = (
     "written on its bar; INVALID bars are hollow."
 )
 
-SIDE_BY_SIDE = 6
+SIDE_BY_SIDE = 8
 """Bars whose verdicts fit beside each other; of more, they are written upwards."""
 
 
