@@ -23,7 +23,11 @@ setup: .venv-vllm/specgauge-stamp.json ## both environments and the embedded mod
 demo: setup ## set up, measure config/experiments/quick.yaml on this CPU, report
 	@.venv/bin/specgauge run --experiment quick --variant all $(if $(RUN),--run '$(RUN)') $(EXTRA)
 
+# Without a variant: say so in make's words.  EXTRA may name it in specgauge's (-v ngram).
+NEEDS_VARIANT = $(if $(strip $(VARIANT)$(filter -v% --variant% -h --help,$(EXTRA))),:,{ echo "make $@ needs VARIANT=, one of config/variants: make $@ VARIANT=ngram$(1)" >&2; exit 2; })
+
 run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=] [RUNTIME=compose] [EXTRA=]
+	@$(call NEEDS_VARIANT, (or all))
 	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(if $(RUNTIME),--runtime '$(RUNTIME)') $(EXTRA)
 
 GPU ?=
@@ -75,30 +79,34 @@ GPU_UUID ?=
 COMPOSE = docker compose -f compose.yaml $(if $(CPU),-f compose.cpu.yaml)
 # The images of one profile are those of all.
 BUILT = vllm-vanilla loadgen-vanilla analysis
-.PHONY: env build pin fetch up logs down observe watch doctor
+.PHONY: env build pin fetch up logs down observe watch doctor compose-plugin
+
+compose-plugin:
+	@docker compose version >/dev/null 2>&1 || { echo "specgauge: 'docker compose' does not work here: Docker or its Compose plugin is missing. 'make doctor' says what this machine needs; 'make demo' needs neither." >&2; exit 1; }
 
 env: ## .env and the folders that the containers mount
 	@PYTHONPATH=src $(PYTHON) -m specgauge.stack.env
 
-build: env ## the stack's images [CPU=1]
+build: compose-plugin env ## the stack's images [CPU=1]
 	SPECGAUGE_COMMIT="$$(git rev-parse HEAD 2>/dev/null)" $(COMPOSE) --profile vanilla build $(BUILT)
 
 pin: env .venv/harness-stamp ## GPU_PCI_BUS_ID=00000000:41:00.0 | GPU_UUID=MIG-...: which GPU
 	@.venv/bin/specgauge pin $(if $(GPU_UUID),--uuid '$(GPU_UUID)') '$(GPU_PCI_BUS_ID)'
 
-fetch: env .venv/harness-stamp ## models into the caches [MODEL=] [EXPERIMENT=] [HF_TOKEN_FILE=]
+fetch: compose-plugin env .venv/harness-stamp ## models into the caches [MODEL=] [EXPERIMENT=] [HF_TOKEN_FILE=]
 	@$(COMPOSE) run --rm fetch $$(.venv/bin/specgauge fetches --experiment '$(EXPERIMENT)' $(if $(MODEL),--model '$(MODEL)'))
 
-up: env ## VARIANT=eagle3: serve, load, analyse in containers [EXPERIMENT=] [CPU=1]
+up: compose-plugin env ## VARIANT=eagle3: serve, load, analyse in containers [EXPERIMENT=] [CPU=1]
+	@$(call NEEDS_VARIANT)
 	EXPERIMENT='$(EXPERIMENT)' RUN='$(RUN)' MODEL='$(MODEL)' $(COMPOSE) $(foreach v,$(VARIANT),--profile '$(v)') up
 
-logs: ## what the stack's containers said [VARIANT=]
+logs: compose-plugin ## what the stack's containers said [VARIANT=]
 	@$(COMPOSE) --profile '*' logs --timestamps $(foreach v,$(VARIANT),vllm-$(v) loadgen-$(v))
 
-down: ## stop and remove the stack's containers; results and caches stay
+down: compose-plugin ## stop and remove the stack's containers; results and caches stay
 	@$(COMPOSE) --profile '*' down
 
-observe: env ## Prometheus and Grafana on 127.0.0.1:3000
+observe: compose-plugin env ## Prometheus and Grafana on 127.0.0.1:3000
 	@$(COMPOSE) --profile observe up --detach --no-build prometheus grafana || { echo "specgauge: not all is shown. Where an image cannot be had, PROMETHEUS_IMAGE= and GRAFANA_IMAGE= in .env name another; 'make watch' needs no Grafana." >&2; exit 1; }
 
 watch: .venv/harness-stamp ## the live figures in this terminal, in both ways to run
