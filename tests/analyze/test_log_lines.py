@@ -159,7 +159,7 @@ def test_traits_of_the_captured_servers(samples: Path) -> None:
     assert "ngram" in ngram.runner_reason
     cpu = of("0.32.0-cpu/vanilla")
     assert (cpu.vllm_version, cpu.runner, cpu.runner_reason) == ("0.32.0", "V1", "requires Triton")
-    assert (cpu.jit_monitor, cpu.async_scheduling, cpu.enforce_eager) == (False, None, True)
+    assert (cpu.jit_monitor, cpu.async_scheduling, cpu.enforce_eager) == (False, False, True)
     assert of("0.32.0-cpu/eagle3_spec").kv_cache_tokens == 838_784
     assert of("0.32.0-cpu/ngram_k6_4_6").async_scheduling is False
     assert of("0.27.1-cpu/vanilla").vllm_version == "0.27.1"

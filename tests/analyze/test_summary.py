@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def test_one_round_is_a_point(tmp_path: Path) -> None:
     assert found.label == "INDICATIVE"
     assert (found.low, found.high, found.p, found.significant) == (None, None, None, None)
     assert found.verdict == "VALID"
-    assert [n.code for n in found.notes] == ["FORCED_TRAIT", "TOO_FEW"]
+    assert [n.code for n in found.notes] == ["TOO_FEW"]
     assert found.speedup == pytest.approx(
         (cell(summary, "ngram").observed.output_tok_s or 0)
         / (cell(summary, "vanilla").observed.output_tok_s or 1)
@@ -360,13 +361,26 @@ def test_a_cell_without_records_is_invalid_and_breaks_nothing(tmp_path: Path) ->
     assert cell(unwatched, "ngram").observed.tokens_per_step is not None
 
 
+def on_gpu(log: Sequence[str]) -> list[str]:
+    return [line.replace("CPU KV cache", "GPU KV cache") for line in log]
+
+
 def test_forced_traits_come_from_the_baselines_log(tmp_path: Path) -> None:
     starts = {
-        ("vanilla", 0): StartPlant({"c1": [BASE]}, log=VANILLA_LOG),
-        ("ngram", 0): StartPlant({"c1": [FAST]}, log=NGRAM_LOG, speculative_config=NGRAM),
+        ("vanilla", 0): StartPlant({"c1": [BASE]}, log=on_gpu(VANILLA_LOG)),
+        ("ngram", 0): StartPlant({"c1": [FAST]}, log=on_gpu(NGRAM_LOG), speculative_config=NGRAM),
     }
     summary = summarise(read_run(write_run(tmp_path / "r", starts, loads=C1)))
     seen = [r for r in cell(summary, "ngram").reasons if r.code == "FORCED_TRAIT"]
     assert len(seen) == 1
     assert "asynchronous scheduling off" in seen[0].detail
     assert not [r for r in cell(summary, "vanilla").reasons if r.code == "FORCED_TRAIT"]
+
+
+def test_on_a_cpu_all_variants_are_without_asynchronous_scheduling(tmp_path: Path) -> None:
+    starts = {
+        ("vanilla", 0): StartPlant({"c1": [BASE]}, log=VANILLA_LOG),
+        ("ngram", 0): StartPlant({"c1": [FAST]}, log=NGRAM_LOG, speculative_config=NGRAM),
+    }
+    summary = summarise(read_run(write_run(tmp_path / "r", starts, loads=C1)))
+    assert not [r for c in summary.cells for r in c.reasons if r.code == "FORCED_TRAIT"]

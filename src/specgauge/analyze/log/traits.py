@@ -35,6 +35,9 @@ _ASYNC_STATE = re.compile(r"Asynchronous scheduling is (enabled|disabled)", re.I
 _ASYNC_LEFT = re.compile(r"Async scheduling (not supported with .+?) and will be disabled")
 _KV_CACHE = re.compile(r"KV cache size: ([\d,]+) tokens")
 _ATTENTION = re.compile(r"Using (\S+) (?:attention )?backend(?: out of potential backends|\.)")
+_ON_CPU = "CPU KV cache size"
+"""vLLM for CPUs turns asynchronous scheduling off for every server and says nothing of it
+(``platforms/cpu.py``, 0.32); only ngram's own warning, written earlier, names it."""
 _MONITOR = "JIT monitor activated"
 
 
@@ -61,6 +64,8 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
             keep("async_reason", found[1])
         elif found := _ASYNC_STATE.search(text):
             keep("async", found[1].lower())
+        if _ON_CPU in text:
+            keep("async", "disabled")
         if found := _KV_CACHE.search(text):
             keep("kv", found[1].replace(",", ""))
         if found := _ATTENTION.search(text):
