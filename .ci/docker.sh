@@ -18,7 +18,7 @@ PYTHON=$PWD/.venv/bin/python
 mkdir -p "$WORK"
 chmod 755 "$WORK" # the containers' user looks for the model in it
 export DEBIAN_FRONTEND=noninteractive
-helpers=() # processes that this script started, the engine apart
+others=() # processes that this script started, the engine apart
 engine=
 
 step() { printf '== docker: %s (%d s so far)\n' "$1" "$SECONDS"; }
@@ -27,7 +27,7 @@ no_engine() { printf 'THE COMPOSE STACK WAS NOT TESTED: no Docker engine can be 
 finish() {
   code=$?
   trap - EXIT INT TERM
-  [ ${#helpers[@]} -eq 0 ] || kill "${helpers[@]}" 2>/dev/null || true
+  [ ${#others[@]} -eq 0 ] || kill "${others[@]}" 2>/dev/null || true
   if [ -n "$engine" ]; then
     # Networks are bridges of this machine, and stay when their engine ends.
     timeout 60 docker ps --all --quiet 2>/dev/null | xargs -r timeout 60 docker rm --force >/dev/null 2>&1 || true
@@ -105,7 +105,7 @@ step "the stack's images"
 if [ -d "${PIP_FIND_LINKS:-}" ]; then
   port=$("$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   "$PYTHON" -m http.server "$port" --bind 127.0.0.1 --directory "$PIP_FIND_LINKS" >/dev/null 2>&1 &
-  helpers+=($!)
+  others+=($!)
   export PIP_FIND_LINKS=http://127.0.0.1:$port/
 fi
 mkdir -p "$WORK/models" "$WORK/hf" "$WORK/stack"/{control,cache,prometheus} "$WORK/results"
