@@ -184,7 +184,7 @@ def test_every_way_to_stop_ends_the_whole_tree(
     else:
         marker.touch()
     ran.process.wait(60)
-    assert has_ended(child)  # the system may still have to reap it
+    assert not psutil.pid_exists(child)
     assert ran.launch["leftover"] == 1
 
 

@@ -214,6 +214,7 @@ class Runner:
                     if now - ended_at < _KILL_WAIT_S:
                         continue
                 if tree or not selector.get_map() or now - ended_at > _DRAIN_S:
+                    self._reap()  # those that ended since: descendants() leaves zombies out
                     return
 
     @staticmethod
