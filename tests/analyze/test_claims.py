@@ -150,6 +150,19 @@ def test_a_confirmed_freeze_is_no_drift() -> None:
         assert (drift.check(ends, "vanilla", "l") is not None) is called
 
 
+def test_a_last_start_that_is_missing_is_one_reason_and_the_rounds_speak() -> None:
+    def cell(load: str, round_: int, tok_s: float) -> Cell:
+        return baseline("round", output_tok_s=tok_s).model_copy(
+            update={"load": load, "round": round_}
+        )
+
+    cells = [cell("a", 0, 400.0), cell("a", 2, 300.0), cell("b", 0, 50.0)]
+    (found,) = drift.unseen(cells, "vanilla", ["a", "b"], planned=True)
+    assert found.detail.startswith("a, b: vanilla was to be measured again")
+    assert found.detail.endswith("From its first counted round to its last: a -25.0%.")
+    assert drift.unseen(cells, "vanilla", ["a", "b"], planned=False) == []
+
+
 def test_a_machine_that_drifted_drifted_for_the_matched_baseline_too(tmp_path: Path) -> None:
     starts = {
         ("vanilla", 0): vanilla(0.03),

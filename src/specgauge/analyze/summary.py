@@ -298,10 +298,9 @@ def _drift_planned(setup: RunSetup, run: RunRecord) -> bool:
 def _unseen_drifts(
     setup: RunSetup, run: RunRecord, cells: Sequence[Cell], loads: Sequence[LoadFacts]
 ) -> list[Reason]:
-    """Per load, that the baseline's last start told nothing."""
+    """That the baseline's last start told nothing, by cause."""
     planned = _drift_planned(setup, run)
-    seen = (drift.unseen(cells, setup.baseline, load.name, planned) for load in loads)
-    return [reason for reason in seen if reason is not None]
+    return drift.unseen(cells, setup.baseline, [load.name for load in loads], planned)
 
 
 def _start(start: StartContext) -> Start:

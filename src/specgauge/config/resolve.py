@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,14 @@ class Resolved:
 
 
 def place(name: str, project: Project) -> str:
-    """A model's folder as an absolute path if it is one in the project, else the hub name."""
+    """A model's folder, in the project or anywhere, as an absolute path; else ``name`` as it is."""
     folder = project.root / Path(name).expanduser()
     return str(folder) if folder.is_dir() else name
+
+
+def is_folder(placed: str) -> bool:
+    """Whether what ``place`` gave is a folder that exists, not a hub name or a missing one."""
+    return os.path.isabs(placed) and os.path.isdir(placed)
 
 
 def resolve(

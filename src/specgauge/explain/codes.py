@@ -118,9 +118,17 @@ _ALL = (
     Explanation(
         "PREEMPTED", "suspect",
         "Preemptions, requests waiting, or fewer than 95 % of the slots running while the batch "
-        "should be full, two steps a request taken off in which the next one enters.",
+        "should be full; the time before first tokens and two steps a request, in which the next "
+        "one enters, taken off.",
         "The batch was smaller than the load's name says; preempted requests are computed twice.",
         "More KV cache, a higher max-num-seqs, shorter outputs, or a lower concurrency.",
+    ),
+    Explanation(
+        "FRONT_END", "info",
+        "More than 5 % of the requests in flight were on average neither in the engine's batch nor "
+        "in its queue: one API server reads, tokenizes and writes for all of them.",
+        "The batch is then smaller than the concurrency, and the model is not what sets the pace.",
+        "None needed; longer answers, a larger model or --api-server-count fill the batch.",
     ),
     Explanation(
         "COMPILE_CACHE", "suspect",

@@ -9,7 +9,7 @@ from typing import Any
 
 from specgauge.config.experiment import Experiment
 from specgauge.config.project import Project
-from specgauge.config.resolve import Resolved, flags, place
+from specgauge.config.resolve import Resolved, flags, is_folder, place
 from specgauge.config.variant import Variant
 from specgauge.embedded.model import ensure
 from specgauge.errors import EnvironmentFault
@@ -48,7 +48,7 @@ def model_folder(resolved: Resolved, project: Project) -> str:
         return str(ensure(model.embedded, project.root))
     assert model.path is not None
     given = place(model.path, project)
-    if given == model.path and model.path.startswith((".", "/", "~")):
+    if model.path.startswith((".", "/", "~")) and not is_folder(given):
         raise EnvironmentFault(
             f"model folder {model.path} does not exist (model {model.name!r}, 'path:')"
         )

@@ -42,29 +42,57 @@ def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
     )
 
 
-def unseen(cells: Sequence[Cell], baseline: str, load: str, planned: bool) -> Reason | None:
-    """Unknown where a last start of the baseline was ``planned`` or made, and nothing compares."""
+def unseen(
+    cells: Sequence[Cell], baseline: str, loads: Sequence[str], planned: bool
+) -> list[Reason]:
+    """Unknown where a last start of the baseline was ``planned`` or made, and nothing compares.
+
+    One reason for all loads of the same cause.  What the baseline's rounds say instead is told
+    beside it: a change between them is in the intervals, where there are intervals.
+    """
+    found: dict[str, list[str]] = {}
+    for load in loads:
+        if (why := _why_unseen(cells, baseline, load, planned)) is not None:
+            found.setdefault(why, []).append(load)
+    return [
+        Reason(
+            code=CODE,
+            severity="unknown",
+            detail=f"{', '.join(named)}: {baseline} was to be measured again at the end, but "
+            f"{why}: whether the machine changed while measuring was not seen."
+            + _between_rounds(cells, baseline, named),
+            remedy="Run the same command again: a start that is missing or had failed requests is "
+            "made then. Else see what its cells say.",
+        )
+        for why, named in found.items()
+    ]
+
+
+def _why_unseen(cells: Sequence[Cell], baseline: str, load: str, planned: bool) -> str | None:
     mine = [c for c in cells if c.variant == baseline and c.load == load]
     last = [c for c in mine if c.role == DRIFT_ROLE]
     begin, end = _ends(cells, baseline, load)
     if not (planned or last) or None not in (begin, end):
         return None
     if end is not None:
-        why = "no cell of its first start counts"
-    elif any(c.verdict == "INVALID" for c in last):
-        why = "that cell is INVALID"
-    elif last:
-        why = "that start did not end well"
-    else:
-        why = "that start never ran to its end"
-    return Reason(
-        code=CODE,
-        severity="unknown",
-        detail=f"{load}: {baseline} was to be measured again at the end, but {why}: whether the "
-        "machine changed while measuring was not seen.",
-        remedy="Run the same command again: a start that is missing or had failed requests is made "
-        "then. Else see what its cells say.",
-    )
+        return "no cell of its first start counts"
+    if any(c.verdict == "INVALID" for c in last):
+        return "that cell is INVALID"
+    return "that start did not end well" if last else "that start never ran to its end"
+
+
+def _between_rounds(cells: Sequence[Cell], baseline: str, loads: Sequence[str]) -> str:
+    """A sentence: by how much the baseline's last counted round differs from its first."""
+    changes = []
+    for load in loads:
+        mine = [c for c in cells if c.variant == baseline and c.load == load and not c.excluded]
+        rounds = sorted({c.round for c in mine})
+        if len(rounds) < 2:
+            continue
+        first, last = (_figure([c for c in mine if c.round == rounds[k]]) for k in (0, -1))
+        if first and last:
+            changes.append(f"{load} {last / first - 1:+.1%}")
+    return f" From its first counted round to its last: {', '.join(changes)}." if changes else ""
 
 
 def _ends(cells: Sequence[Cell], baseline: str, load: str) -> tuple[float | None, float | None]:

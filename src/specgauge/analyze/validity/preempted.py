@@ -1,7 +1,7 @@
 """PREEMPTED: the batch was not as full as the load's name says.
 
-Preemptions throw requests out of the batch and compute them again; requests that wait, or slots
-that stand empty, make it smaller.
+Preemptions throw requests out of the batch and compute them again; requests that wait, or decoding
+requests that do not run, make it smaller.
 """
 
 from __future__ import annotations
@@ -25,23 +25,26 @@ MIN_SCRAPES = 5
 
 
 def check(cell: CellContext) -> Reason | None:
-    """Suspect when the server counted preemptions, or its batch was not full when it should be."""
+    """Suspect when the server counted preemptions, or its batch was not full when it should be.
+
+    A request that has no token yet and does not wait in the engine's queue is on its way to the
+    engine or in its first step, not thrown out: ``front_end`` tells of it.
+    """
     if cell.window is None:
         return None
     count = cell.start.counters.delta("vllm:num_preemptions_total", cell.window) or 0
-    running, waiting = _while_full(cell)
+    running, waiting = while_full(cell)
     concurrency = cell.load.concurrency or 0
+    turn = entering(cell)
     seen = []
     if count:
         seen.append(f"{round(count)} preemptions: the KV cache was too small for the batch")
-    steps = float((cell.chunks.groupby("request").size()).median()) if len(cell.chunks) else 0.0
-    entering = concurrency * ENTERING_STEPS / (steps + ENTERING_STEPS)
-    if running is not None and running < FULL * (concurrency - entering):
+    if running is not None and running < FULL * (concurrency - turn - _before_first_token(cell)):
         seen.append(
             f"{running:.1f} of {concurrency} requests were running on average while the batch "
             "should have been full"
         )
-    if waiting is not None and waiting > (1 - FULL) * concurrency + entering:
+    if waiting is not None and waiting > (1 - FULL) * concurrency + turn:
         seen.append(f"{waiting:.1f} requests were waiting on average in that time")
     if not seen:
         return None
@@ -55,7 +58,23 @@ def check(cell: CellContext) -> Reason | None:
     )
 
 
-def _while_full(cell: CellContext) -> tuple[float | None, float | None]:
+def entering(cell: CellContext) -> float:
+    """Slots that are empty on average because the next request takes a step or two to enter."""
+    steps = float((cell.chunks.groupby("request").size()).median()) if len(cell.chunks) else 0.0
+    return (cell.load.concurrency or 0) * ENTERING_STEPS / (steps + ENTERING_STEPS)
+
+
+def _before_first_token(cell: CellContext) -> float:
+    """Requests in flight without a token yet, on average over the cell."""
+    ended = cell.requests.dropna(subset=["t_first", "t_last"])
+    in_flight = float((ended["t_last"] - ended["t_send"]).sum())
+    if in_flight <= 0:
+        return 0.0
+    waited = float((ended["t_first"] - ended["t_send"]).sum())
+    return (cell.load.concurrency or 0) * waited / in_flight
+
+
+def while_full(cell: CellContext) -> tuple[float | None, float | None]:
     """Mean requests running and waiting over the scrapes in the full-batch window.
 
     None without such a window, with one slot (between two requests none runs), or too few scrapes.
