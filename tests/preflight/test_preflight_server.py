@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from planted import CARD, ENVIRONMENT, GIB, MATMUL, TORCH, Machine
 
+from specgauge.config.model import Model
 from specgauge.errors import EnvironmentFault
-from specgauge.preflight.checks import flags, place, server, toolchain, torch
+from specgauge.preflight.checks import flags, place, server, smoke, toolchain, torch
 from specgauge.preflight.checks import torch as torch_check
 from specgauge.preflight.result import Result
 
@@ -147,6 +148,22 @@ def test_toolchain_of_a_cpu(machine: Machine) -> None:
     assert toolchain.toolchain(machine.context()).status == "fail"
     machine.model["server_args"] = {"enforce_eager": True}
     assert toolchain.toolchain(machine.context()).status == "skipped"
+
+
+def test_smoke_model_is_served_with_its_own_arguments_and_the_real_model_s_kernels(
+    machine: Machine,
+) -> None:
+    small = Model.model_validate(
+        {"name": "s", "path": "/s", "server_args": {"load-format": "dummy", "enforce-eager": True}}
+    )
+    machine.model["server_args"] |= {"block-size": 32}
+    context = machine.context()
+    context.found.program = ["python3", "-m", "serve"]
+    argv = smoke.spec(context, small, "/s", machine.root).argv
+    assert argv[argv.index("--load-format") + 1] == "dummy"
+    assert argv[argv.index("--block-size") + 1] == "32"
+    assert argv[argv.index("--gpu-memory-utilization") + 1] == "0.15"
+    assert "--enforce-eager" not in argv
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ def captured(name: str) -> Diagnosis:
         ("offline", "no_model", ["HF_HUB_OFFLINE"]),
         ("nohub", "no_hub", ["cannot be reached"]),
         ("portuse", "port", ["taken"]),
+        ("noweights", "no_model", ["no weights in /models/empty"]),
+        ("brokenweights", "engine", ["SafetensorError", "incomplete metadata"]),
     ],
 )
 def test_captured_failures(name: str, kind: str, words: list[str]) -> None:

@@ -12,7 +12,7 @@ from specgauge.config.resolve import Resolved
 Kind = Literal[
     "graph_capture", "unknown_flag", "bad_value", "out_of_memory", "occupied", "kv_cache",
     "too_long", "architecture", "access", "no_model", "no_hub", "compiler", "port", "python",
-    "speculative_config", "no_gpu", "shared_memory",
+    "speculative_config", "no_gpu", "shared_memory", "engine",
 ]  # fmt: skip
 
 LINES = 400
@@ -115,6 +115,13 @@ _RULES = (
         "Correct 'path:' or 'drafters:' in the model's file, or fetch it.",
     ),
     _rule(
+        "no_model",
+        r"Cannot find any model weights with [`'\"]([^`'\"\n]+)",
+        lambda m: f"There are no weights in {m[1]}.",
+        "Fetch them. For a folder that holds a configuration alone: 'load-format: dummy' in the "
+        "model's server_args.",
+    ),
+    _rule(
         "occupied",
         r"Free memory on device \S* ?\(([\d.]+)/([\d.]+) GiB\) on startup is less than desired GPU "
         r"memory utilization \(([\d.]+), ([\d.]+) GiB\)",
@@ -200,6 +207,14 @@ _RULES = (
     ),
 )
 
+_ENGINE_ERROR = re.compile(
+    r"^\((?:EngineCore|Worker)[^)]*\) ERROR [^\]]*\] (?:\w+\.)*(\w*(?:Error|Exception): .+)$",
+    re.MULTILINE,
+)
+"""The end of a traceback in a process of the engine.  The first is what vLLM calls the root cause
+above; those after it come of it."""
+_SENTENCE = 300
+
 
 def diagnose(lines: Sequence[str]) -> Diagnosis | None:
     """What ``lines`` (of a server that has ended, oldest first) say; None if nothing known.
@@ -211,6 +226,12 @@ def diagnose(lines: Sequence[str]) -> Diagnosis | None:
     for rule in _RULES:
         if (match := rule.pattern.search(text)) is not None:
             return _told(rule, match, text)
+    if (match := _ENGINE_ERROR.search(text)) is not None:
+        return Diagnosis(
+            "engine",
+            f"The engine ended with {match[1].strip()[:_SENTENCE]}.",
+            "Its traceback is in server.log.",
+        )
     return None
 
 
@@ -219,7 +240,7 @@ def _told(rule: _Rule, match: re.Match[str], text: str) -> Diagnosis:
     if rule.kind == "speculative_config":
         detail = text[match.end() :].strip().splitlines()
         said = " ".join(line.strip() for line in detail[:2]).partition("[type=")[0].strip()
-        sentence = f"vLLM refuses the speculative config: {said[:300]}."
+        sentence = f"vLLM refuses the speculative config: {said[:_SENTENCE]}."
     return Diagnosis(rule.kind, sentence, rule.remedy)
 
 

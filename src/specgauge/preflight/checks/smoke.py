@@ -72,7 +72,7 @@ def smoke(context: Context) -> Result:
             "config/models; --no-smoke leaves this out",
         )
     with tempfile.TemporaryDirectory(prefix="specgauge-preflight-") as name:
-        return _served(context, _spec(context, model, folder, Path(name)), model)
+        return _served(context, spec(context, model, folder, Path(name)), model)
 
 
 def _model(context: Context) -> Model:
@@ -86,7 +86,8 @@ def _folder(context: Context, model: Model) -> str:
     return place(str(model.path), context.project)
 
 
-def _spec(context: Context, model: Model, folder: str, scratch: Path) -> ServerSpec:
+def spec(context: Context, model: Model, folder: str, scratch: Path) -> ServerSpec:
+    """The small model's server: its own arguments, and the real model's kernels and graphs."""
     server = context.resolved.experiment.server
     args: dict[str, Any] = {
         "host": server.host,
@@ -98,6 +99,8 @@ def _spec(context: Context, model: Model, folder: str, scratch: Path) -> ServerS
     if context.cpu:
         args |= own
     else:
+        # Which kernels and graphs are built is the real model's affair, not this one's.
+        args |= {name: value for name, value in own.items() if name not in _ENGINE_ARGS}
         args["gpu-memory-utilization"] = 0.15  # the seed's: enough for a small model on 24 GB
     real = context.server_args(context.variants[0])
     args |= {name: value for name, value in real.items() if name in _ENGINE_ARGS}
