@@ -238,6 +238,15 @@ def test_the_card_as_a_witness_of_a_freeze(power, said: str | None) -> None:
     assert watched(power).evidence.get("witness GPU's power") == said
 
 
+def test_rest_before_the_silence_is_none_of_it() -> None:
+    """As on an H200 at a cell's first send: idle until the requests came, then at work."""
+
+    def power(t: float) -> float:
+        return 120.0 if t < T0 or FROZEN_AT - 0.4 < t < FROZEN_AT + 0.15 else 600.0
+
+    assert watched(power, seconds=0.8).evidence["witness GPU's power"] == "disagrees"
+
+
 def test_without_a_counter_the_witness_is_coarser() -> None:
     # NVML's power is the mean of the second before.
     def lagging(t: float) -> float:
