@@ -94,8 +94,9 @@ _ALL = (
         "A quieter machine, more cores for the server, no other work beside it.",
     ),
     Explanation(
-        "FOREIGN_TRAFFIC", "invalid",
-        "The server counted requests that this load did not send.",
+        "FOREIGN_TRAFFIC", "invalid; info where no token of theirs was counted",
+        "The server counted requests that this load did not send: ended ones, or generated tokens "
+        "beyond ours with prompt tokens beyond ours or requests in flight while none of ours was.",
         "They took part of every step.",
         "Give the server a port that nobody else knows.",
     ),
