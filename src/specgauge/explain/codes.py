@@ -145,6 +145,14 @@ _ALL = (
         "More rounds, interleaved, on a quiet machine.",
     ),
     Explanation(
+        "COPIED_ROUNDS", "suspect (the comparison)",
+        "Rounds whose times, or whose ratios, are another round's to a billionth.",
+        "Rounds that do not vary would give an interval without width: a certainty that nobody "
+        "measured. Starts of one server differ by about 1 %. Copies count once.",
+        "Look for a start's folder copied over another's, or a clock that does not run; measure "
+        "the missing rounds.",
+    ),
+    Explanation(
         "TOO_FEW", "strikes a claim only",
         "Fewer samples or rounds than a claim needs: a percentile, full-batch throughput, a win, a "
         "TPOT speed-up over all requests. A row below three rounds is labelled INDICATIVE.",
