@@ -172,8 +172,8 @@ def test_idle_and_chosen_clocks_are_no_throttling(bit: int) -> None:
 @pytest.mark.parametrize(("clock", "suspect"), [(1980 / 1.025, False), (1980 / 1.035, True)])
 def test_starts_at_other_clocks(tmp_path: Path, clock: float, suspect: bool) -> None:
     starts = {
-        (v, k): StartPlant({"c1": [replace(BASE, requests=12)]}, round=k)
-        for v in ("vanilla", "ngram")
+        (v, k): StartPlant({"c1": [replace(BASE, requests=12, step_s=0.03 + spread * k)]}, round=k)
+        for v, spread in (("vanilla", 1e-4), ("ngram", 1.3e-4))
         for k in range(3)
     }
     run = write_run(tmp_path / "run", starts, loads=[{"requests": 12, "concurrency": 1}], rounds=3)

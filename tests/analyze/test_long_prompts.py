@@ -23,7 +23,7 @@ LENGTHS = {"long": (8000,), "half": (2000,), "mixed": (200, 8000)}
 
 def start(
     lengths: tuple[int, ...], budget: int, rate: float, freeze: dict[str, Any] | None = None,
-    *, repeated: bool = False,
+    *, repeated: bool = False, output_tokens: int = 64,
 ) -> StartRecord:  # fmt: skip
     """A server that reads ``rate`` tokens/s, at most ``budget`` a step, under two loads."""
     truth = Truth.model_validate(
@@ -42,7 +42,7 @@ def start(
             [dice.randrange(20, 30_000) for _ in range(dice.choice(lengths))]
             for _ in range(REQUESTS[load])
         ]
-        server.cell(load, prompts, concurrency, 64)
+        server.cell(load, prompts, concurrency, output_tokens)
     if repeated:
         server.reset()
         server.cell(TOGETHER, prompts, 16, 64, confirms=True, reset=True)
@@ -65,6 +65,57 @@ def test_reading_is_no_freeze_however_it_is_cut(lengths: str, budget: int, rate:
     """2048 tokens a step is vLLM's own default with a drafter: 8,000 then take four steps."""
     for cell in cells(start(LENGTHS[lengths], budget, rate)).values():
         assert cell.verdict == "VALID", (cell.load, cell.reasons)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize(
+    ("budget", "rate", "output_tokens"),
+    [(8192, 2_000, 4), (2048, 20_000, 4), (2048, 2_000, 2), (512, 40_000, 16), (8192, 20_000, 1)],
+)
+def test_reading_is_no_freeze_where_hardly_a_step_is_without(
+    lengths: str, budget: int, rate: float, output_tokens: int
+) -> None:
+    """Short answers to long prompts: what a step takes by itself is hardly seen at 16 at once, and
+    taken too high it leaves a rate at which single prompts, read in seconds, would have frozen."""
+    record = start(LENGTHS[lengths], budget, rate, output_tokens=output_tokens)
+    for cell in cells(record).values():
+        assert frozen(cell) == 0, (cell.load, cell.reasons)
+
+
+@pytest.mark.parametrize(("budget", "rate"), [(2048, 5_000), (2048, 20_000), (8192, 20_000)])
+@pytest.mark.parametrize("seconds", [1.0, 3.3])
+def test_a_stall_between_chunks_is_found_though_most_steps_read_prompts(
+    budget: int, rate: float, seconds: float
+) -> None:
+    """Most steps take 130 to 450 ms with a piece of a prompt, and 40 without: ten of the former
+    would be deaf to 4 s."""
+    stall = {"length_s": seconds, "phase": "after_first_token",
+             "after_tokens": (REQUESTS[SINGLY] + 24) * 64, "when_batch": 16}  # fmt: skip
+    found = cells(start(LENGTHS["long"], budget, rate, stall))
+    assert frozen(found[SINGLY]) == 0
+    assert frozen(found[TOGETHER]) == pytest.approx(seconds, abs=0.1)
+    (reason,) = [r for r in found[TOGETHER].reasons if r.code == "FREEZE"]
+    assert reason.evidence["from"] == "chunks"
+
+
+def test_a_stall_that_most_steps_without_prefill_hold_is_found() -> None:
+    """One wave of 32 and three steps after each first token; few steps are without prefill, and
+    the stall is in most of those."""
+    stall = {"length_s": 3.3, "phase": "after_first_token", "after_tokens": 8 * 4 + 32 * 2}
+    truth = Truth.model_validate(
+        {"step_ms": {1: 25, 16: 30}, "prefill_tokens_per_s": 20_000, "max_batched_tokens": 2048,
+         "kv_cache_tokens": 50_000_000, "freezes": [stall]}
+    )  # fmt: skip
+    server = VirtualStart(truth, "vanilla", "vanilla")
+    prompts = [[1000 * i + token for token in range(1000)] for i in range(40)]
+    single = server.cell("c1", prompts[:8], 1, 4)
+    wave = server.cell("c32", prompts[8:], 32, 4)
+    ordinary = prefill.ordinary_step(wave.requests, wave.chunks)
+    assert ordinary is not None
+    assert ordinary > 1.0, "else it is no case of this test"
+    pool = prefill.samples(single.requests, single.chunks, None)
+    (found,) = freezes.find(wave.requests, wave.chunks, None, pool)
+    assert found.seconds == pytest.approx(3.3, abs=0.2)
 
 
 @pytest.mark.parametrize(("lengths", "budget"), [("long", 2048), ("half", 8192)])

@@ -31,12 +31,20 @@ def test_interval_of_three_rounds_by_hand() -> None:
     assert found.p == pytest.approx(0.0742, abs=1e-4)
 
 
-def test_identical_rounds_do_not_divide_by_zero() -> None:
-    same, moved = stats.ratio([0.0, 0.0, 0.0]), stats.ratio([0.5, 0.5, 0.5])
-    assert same is not None
-    assert moved is not None
-    assert (same.value, same.p) == (1.0, 1.0)
-    assert moved.p == 0.0
+@pytest.mark.parametrize("log", [0.0, 0.5, math.log(1.1)])
+def test_identical_rounds_are_a_point_without_an_interval(log: float) -> None:
+    """Nothing varies, so nothing is known of how much it would; whatever the floating point."""
+    found = stats.ratio([log, log, log])
+    assert found is not None
+    assert found.value == pytest.approx(math.exp(log))
+    assert (found.low, found.high, found.p) == (None, None, None)
+
+
+def test_rounds_that_are_merely_close_keep_their_narrow_interval() -> None:
+    found = stats.ratio([0.5, 0.500001, 0.500002])
+    assert found is not None
+    assert found.low is not None
+    assert 0 < found.value - found.low < 1e-5
 
 
 def test_holm_by_hand() -> None:

@@ -91,8 +91,8 @@ def test_three_rounds_have_an_interval_start_against_start(tmp_path: Path) -> No
 
 
 def test_two_rounds_stay_indicative(tmp_path: Path) -> None:
-    starts = {("vanilla", k): vanilla(0.03, round=k) for k in range(2)}
-    starts |= {("x", k): other(0.02, round=k) for k in range(2)}
+    starts = {("vanilla", k): vanilla(0.03 + 1e-4 * k, round=k) for k in range(2)}
+    starts |= {("x", k): other(0.02 + 1e-4 * k, round=k) for k in range(2)}
     run = write_run(tmp_path / "r", starts, loads=C1, rounds=2)
     found = of(summarise(read_run(run)))
     assert (found.rounds, found.label, found.low) == (2, "INDICATIVE", None)
@@ -145,8 +145,8 @@ def break_cell(folder: Path, variant: str, start: int) -> None:
 
 
 def test_an_invalid_cell_is_visible_but_in_no_headline(tmp_path: Path) -> None:
-    starts = {("vanilla", k): vanilla(0.03, round=k) for k in range(4)}
-    starts |= {("x", k): other(0.02, round=k) for k in range(4)}
+    starts = {("vanilla", k): vanilla(0.03 + 1e-4 * k, round=k) for k in range(4)}
+    starts |= {("x", k): other(0.02 + 1e-4 * k, round=k) for k in range(4)}
     folder = write_run(tmp_path / "r", starts, loads=C1, rounds=4)
     break_cell(folder, "x", 2)
     summary = summarise(read_run(folder))

@@ -218,6 +218,7 @@ class Comparison(Part):
     low: float | None
     high: float | None
     rounds: int
+    """Measured on both sides; copies of a round count once."""
     per_round: list[float]
     verdict: Verdict
     reasons: list[str]

@@ -12,8 +12,8 @@ from specgauge.analyze import prefill, silences
 from specgauge.analyze.silences import Phase, Silence
 
 STEPS = 10
-"""Longer than this many of the cell's median steps: far beyond any step's own spread (p99 is at
-most 1.3 medians in clean captures)."""
+"""Longer than this many of the cell's median steps without prefill: far beyond any step's own
+spread (p99 is at most 1.3 medians in clean captures)."""
 MIN_S = 0.25
 """And longer than this: a collected garbage or a slow scrape costs tens of milliseconds."""
 PREFILL_SLACK = 0.5
@@ -38,7 +38,7 @@ class Freeze:
     prefill_s: float
     """Prefill that entered in it, by the measured rate."""
     step_s: float
-    """The cell's median step, which would have passed anyway."""
+    """The cell's usual step, which would have passed anyway."""
 
     @property
     def seconds(self) -> float:
@@ -54,6 +54,18 @@ class Freeze:
 def threshold(step_s: float) -> float:
     """Silence less prefill beyond which it is a freeze, seconds."""
     return max(STEPS * step_s, MIN_S)
+
+
+def usual_step(requests: pd.DataFrame, chunks: pd.DataFrame) -> float:
+    """The cell's median step, of those without prefill where there are enough, seconds.
+
+    Where prompts are long most steps read some, and ten times their median is deaf to stalls of
+    seconds.  What a step reads is taken off the silence that holds it, so it is no part of the
+    limit.  Never more than the median of all: of few steps without prefill most may be a stall's.
+    """
+    ordinary = prefill.ordinary_step(requests, chunks)
+    median = prefill.median_step(chunks)
+    return median if ordinary is None else min(ordinary, median)
 
 
 def find(
@@ -87,7 +99,7 @@ def _candidates(
     pool: Sequence[prefill.Sample],
 ) -> Iterator[Freeze | Silence]:
     """Silences over the threshold: those that are freezes, and those that cannot be judged."""
-    step = prefill.median_step(chunks)
+    step = usual_step(requests, chunks)
     limit = threshold(step)
     tokens = prefill.uncached(requests, hit_rate)
     first = prefill.first_tokens(requests)
@@ -95,7 +107,7 @@ def _candidates(
         read = prefill.computed(silence, first, tokens, step)
         cost = 0.0
         if read > 0:
-            speed = prefill.rate(pool, silence.t1)
+            speed = prefill.rate(pool, silence.t1, alone=not silence.decoding)
             if speed is None:
                 yield silence
                 continue

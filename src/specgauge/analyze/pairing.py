@@ -15,6 +15,10 @@ from specgauge.analyze.document import Cell
 CellKey = tuple[str, int, str, int]
 """variant, start, load, repeat"""
 
+SAME = 1e-9
+"""Relative difference up to which two measured times are one time, copied: a nanosecond in a
+second.  Starts of one server differ by about 1 %, and the kernel's own stamps by microseconds."""
+
 
 @dataclass(frozen=True)
 class RoundRatio:
@@ -56,6 +60,44 @@ def throughput_rounds(mine: Sequence[Cell], base: Sequence[Cell]) -> list[RoundR
         if logs:
             rounds.append(RoundRatio(math.fsum(logs) / len(logs), (*ours, *theirs)))
     return rounds
+
+
+def apart(rounds: Sequence[RoundRatio]) -> list[RoundRatio]:
+    """The rounds that are measurements of their own: copies of earlier ones are left out.
+
+    A round is a copy if its ratio is an earlier one's, or any of its cells has the times of that
+    round's cell of the same variant and repeat.
+    """
+    kept: list[RoundRatio] = []
+    for ratio in rounds:
+        if not any(_is_copy(ratio, earlier) for earlier in kept):
+            kept.append(ratio)
+    return kept
+
+
+def _is_copy(ratio: RoundRatio, earlier: RoundRatio) -> bool:
+    if abs(ratio.log_ratio - earlier.log_ratio) <= SAME:
+        return True
+    theirs = {(c.variant, c.repeat): c for c in earlier.cells}
+    return any(
+        _same_times(c, other)
+        for c in ratio.cells
+        if (other := theirs.get((c.variant, c.repeat))) is not None
+    )
+
+
+def _same_times(one: Cell, other: Cell) -> bool:
+    pairs = [
+        (a, b)
+        for a, b in zip(_times(one), _times(other), strict=True)
+        if a is not None and b is not None
+    ]
+    return bool(pairs) and all(math.isclose(a, b, rel_tol=SAME) for a, b in pairs)
+
+
+def _times(cell: Cell) -> tuple[float | None, ...]:
+    seen = cell.observed
+    return seen.duration_s, seen.output_tok_s, seen.ttft_ms.mean, seen.tpot_ms.mean
 
 
 def tpot_rounds(

@@ -20,6 +20,8 @@ from specgauge.analyze import silences, steps
 HIDDEN_STEPS = 0.2
 """Of a step: prefill that takes less is hidden in the step's own spread, and counts as this much,
 so that a fast server's prefill is over- rather than underestimated."""
+MIN_ALONE = 5
+"""Prompts that nobody decoded beside, before their own rate counts: two of them may be frozen."""
 MIN_PURE = 10
 """Gaps without any prefill from which their median is the ordinary step."""
 
@@ -35,6 +37,8 @@ class Sample:
     """What the steps since ``t0`` took beyond ordinary ones."""
     t0: float | None = None
     """The first tokens before these, or these requests' send."""
+    alone: bool = False
+    """No chunk came since ``t0``: the steps that read them are in ``seconds``, not taken off."""
 
     def saw(self, t: float) -> bool:
         """Whether the moment ``t`` lies in it."""
@@ -67,12 +71,27 @@ def median_step(chunks: pd.DataFrame) -> float:
     return float(np.median(gaps)) if gaps.size else 0.0
 
 
-def ordinary_step(requests: pd.DataFrame, chunks: pd.DataFrame) -> float:
+def ordinary_step(requests: pd.DataFrame, chunks: pd.DataFrame) -> float | None:
     """The median gap between chunks in which no request waited for its first token, seconds.
 
     Where prompts are long most gaps hold some prefill and the cell's median is no ordinary step.
-    With fewer than ``MIN_PURE`` such gaps it is the cell's median all the same.
+    None with fewer than ``MIN_PURE`` such gaps.
     """
+    pure = _pure_gaps(requests, chunks)
+    return float(np.median(pure)) if pure.size >= MIN_PURE else None
+
+
+def least_step(requests: pd.DataFrame, chunks: pd.DataFrame) -> float:
+    """What a step without prefill takes at least, seconds; 0 where no gap is without.
+
+    For cells with too few such gaps for their median: a step that holds prefill, taken off, would
+    leave too little time for the prompts, and too high a rate makes freezes of their reading.
+    """
+    pure = _pure_gaps(requests, chunks)
+    return float(pure.min()) if pure.size else 0.0
+
+
+def _pure_gaps(requests: pd.DataFrame, chunks: pd.DataFrame) -> npt.NDArray[np.float64]:
     ordered = chunks.sort_values(["request", "seq"], kind="stable")
     end = ordered["t"].to_numpy(dtype=np.float64)
     begin = ordered.groupby("request")["t"].shift().to_numpy(dtype=np.float64)
@@ -82,15 +101,15 @@ def ordinary_step(requests: pd.DataFrame, chunks: pd.DataFrame) -> float:
     send = np.sort(sent["t_send"].to_numpy(dtype=np.float64))
     first = np.sort(sent["t_first"].to_numpy(dtype=np.float64))
     waiting = np.searchsorted(send, end) - np.searchsorted(first, begin, side="right")
-    pure = (end - begin)[waiting <= 0]
-    return float(np.median(pure)) if pure.size >= MIN_PURE else median_step(chunks)
+    return np.asarray((end - begin)[waiting <= 0])
 
 
 def samples(
     requests: pd.DataFrame, chunks: pd.DataFrame, hit_rate: float | None
 ) -> tuple[Sample, ...]:
     """One a step that first tokens came out of."""
-    step = ordinary_step(requests, chunks)
+    known = ordinary_step(requests, chunks)
+    step = least_step(requests, chunks) if known is None else known
     tokens = uncached(requests, hit_rate)
     seen = silences.flights(requests)
     events = np.unique(chunks["t"].to_numpy(dtype=np.float64))
@@ -109,7 +128,8 @@ def samples(
             inside = events[low:high]
             beyond = np.diff(np.concatenate(([t0], inside))) - step
             seconds = float(beyond[beyond > HIDDEN_STEPS * step].sum())
-            found.append(Sample(previous, read, max(seconds, HIDDEN_STEPS * step), t0))
+            alone = bool(inside.size) and float(inside[0]) >= t1
+            found.append(Sample(previous, read, max(seconds, HIDDEN_STEPS * step), t0, alone))
     return tuple(found)
 
 
@@ -143,17 +163,29 @@ def computed(
     return float(wanted.sum() - rest.sum() + rest.max()) if len(rest) else float(wanted.sum())
 
 
-def rate(pool: Sequence[Sample], judged_t1: float | None = None) -> float | None:
+def rate(
+    pool: Sequence[Sample], judged_t1: float | None = None, *, alone: bool = False
+) -> float | None:
     """Uncached prompt tokens per second: the median of the samples, weighted by their tokens.
 
     A frozen sample is an outlier that a median forgives; the one that saw ``judged_t1`` has no
-    say in its own case.  None without another sample.
+    say in its own case.  ``alone``: for prompts that nobody decoded beside.  Then nothing tells how
+    many steps they took, and their rate is that of other such prompts where that is lower and
+    there are ``MIN_ALONE`` of them.  None without another sample.
     """
     usable = [s for s in pool if s.seconds > 0 and (judged_t1 is None or not s.saw(judged_t1))]
-    if not usable:
+    found = _median_rate(usable)
+    others = [s for s in usable if s.alone]
+    if found is None or not alone or len(others) < MIN_ALONE:
+        return found
+    return min(found, _median_rate(others) or found)
+
+
+def _median_rate(samples: Sequence[Sample]) -> float | None:
+    if not samples:
         return None
-    rates = np.array([s.tokens / s.seconds for s in usable])
-    weights = np.array([s.tokens for s in usable])
+    rates = np.array([s.tokens / s.seconds for s in samples])
+    weights = np.array([s.tokens for s in samples])
     order = np.argsort(rates)
     passed = np.cumsum(weights[order])
     return float(rates[order][np.searchsorted(passed, passed[-1] / 2)])

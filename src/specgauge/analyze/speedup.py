@@ -20,6 +20,7 @@ from specgauge.analyze.fingerprint import Fingerprint
 from specgauge.analyze.pairing import (
     CellKey,
     RoundRatio,
+    apart,
     key,
     paired,
     prompts_paired,
@@ -30,6 +31,7 @@ from specgauge.analyze.records import CellRecord
 from specgauge.analyze.validity import (
     cache_warm,
     compile_cache,
+    copied_rounds,
     degenerate,
     lossy,
     too_few,
@@ -40,7 +42,14 @@ from specgauge.record.documents import Launch, Margins
 
 INDICATIVE = "INDICATIVE"
 KEPT_NOTES = frozenset(
-    {unlike.CODE, cache_warm.CODE, compile_cache.CODE, lossy.CODE, degenerate.CODE}
+    {
+        unlike.CODE,
+        cache_warm.CODE,
+        compile_cache.CODE,
+        lossy.CODE,
+        degenerate.CODE,
+        copied_rounds.CODE,
+    }
 )
 """What a comparison with a matched baseline still has to say."""
 
@@ -257,7 +266,9 @@ def _comparison(
     rounds: Sequence[RoundRatio],
     drift: Reason | None,
 ) -> Comparison:
-    ratio = stats.ratio([r.log_ratio for r in rounds])
+    measured = apart(rounds)
+    copied = copied_rounds.check(len(measured), len(rounds))
+    ratio = stats.ratio([r.log_ratio for r in measured])
     used = [c for r in rounds for c in r.cells]
     judged = used or [c for c in (*mine, *base) if c.verdict == "INVALID"] or [*mine, *base]
     tainting = [r.code for c in judged for r in c.reasons
@@ -266,9 +277,12 @@ def _comparison(
     if drift and used:
         verdict = worse(verdict, "SUSPECT")
         tainting.append(drift.code)
+    if copied:
+        verdict = worse(verdict, "SUSPECT")
+        tainting.append(copied.code)
     notes = {r.detail: r for c in mine if not c.excluded for r in c.reasons
              if r.code == "FORCED_TRAIT"}  # fmt: skip
-    few = too_few.rounds(len(rounds)) if used else _unpaired(mine, base)
+    few = too_few.rounds(len(measured)) if used else _unpaired(mine, base)
     return Comparison(
         variant=mine[0].variant,
         against=base[0].variant,
@@ -278,14 +292,14 @@ def _comparison(
         speedup=ratio.value if ratio else None,
         low=ratio.low if ratio else None,
         high=ratio.high if ratio else None,
-        rounds=len(rounds),
-        per_round=[math.exp(r.log_ratio) for r in rounds],
+        rounds=len(measured),
+        per_round=[math.exp(r.log_ratio) for r in measured],
         verdict=verdict,
         reasons=list(dict.fromkeys(tainting)),
         headline=headline,
         p=ratio.p if ratio else None,
         label=INDICATIVE if few and used else None,
-        notes=[*notes.values(), *([few] if few else [])],
+        notes=[*notes.values(), *(r for r in (copied, few) if r)],
     )
 
 

@@ -15,6 +15,8 @@ CONFIDENCE = 0.95
 MIN_ROUNDS = 3
 """Fewest rounds for an interval: two give one degree of freedom, whose t quantile (12.7) says
 nothing; DESIGN asks for three."""
+ROUNDING = 1e-12
+"""Standard error of log ratios that is nothing but floating point."""
 MIN_BEYOND = 10
 """Samples that must lie beyond a percentile on its thinner side.  With ten, the percentile's own
 rank is uncertain by about a third of that tail (1/sqrt(10)); with fewer it is one or two requests'
@@ -23,7 +25,7 @@ luck.  So the median needs 20 samples, p90 100, p99 1000."""
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio over rounds: geometric mean, and from three rounds an interval and a p-value."""
+    """A ratio over rounds: geometric mean, and from three that differ an interval and a p-value."""
 
     value: float
     low: float | None
@@ -37,7 +39,8 @@ def ratio(log_ratios: Sequence[float], confidence: float = CONFIDENCE) -> Ratio 
     """Geometric mean of the rounds' ratios with Student's t interval on their logarithms.
 
     ``log_ratios``: one natural logarithm per round.  None without any; no interval below
-    ``MIN_ROUNDS``.  Resampling (bootstrap) so few starts would give intervals far too narrow.
+    ``MIN_ROUNDS``, nor where all are equal: what does not vary says nothing of how much it would.
+    Resampling (bootstrap) so few starts would give intervals far too narrow.
     """
     n = len(log_ratios)
     if n == 0:
@@ -46,8 +49,8 @@ def ratio(log_ratios: Sequence[float], confidence: float = CONFIDENCE) -> Ratio 
     if n < MIN_ROUNDS:
         return Ratio(math.exp(mean), None, None, None, n)
     error = float(np.std(log_ratios, ddof=1)) / math.sqrt(n)
-    if error == 0:
-        return Ratio(math.exp(mean), math.exp(mean), math.exp(mean), float(mean == 0), n)
+    if error <= ROUNDING:
+        return Ratio(math.exp(mean), None, None, None, n)
     half = _quantile(confidence, n - 1) * error
     p = 2 * float(stats.t.sf(abs(mean) / error, n - 1))
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), p, n)

@@ -48,8 +48,9 @@ _ALL = (
     ),
     Explanation(
         "FREEZE", "suspect from 1 % of the cell, else info; unknown where it cannot be judged",
-        "No chunk of any running request for longer than 10 median steps and 250 ms, prefill that "
-        "can have been read in it taken off. After a first token it is measured between chunks; "
+        "No chunk of any running request for longer than 10 median steps (of those without prefill, "
+        "where there are enough) and 250 ms, prefill that can have been read in it taken off. "
+        "After a first token it is measured between chunks; "
         "before any token it is TTFT, and its size comes from a repeat of the cell. Unknown: a "
         "wait for first tokens in a run whose other prompts do not show how fast they are read.",
         "One stall of 3.3 s made EAGLE3's 1.70x look like 1.39x in the seed's measurement.",
@@ -94,8 +95,9 @@ _ALL = (
         "A quieter machine, more cores for the server, no other work beside it.",
     ),
     Explanation(
-        "FOREIGN_TRAFFIC", "invalid",
-        "The server counted requests that this load did not send.",
+        "FOREIGN_TRAFFIC", "invalid; info where no token of theirs was counted",
+        "The server counted requests that this load did not send: ended ones, or generated tokens "
+        "beyond ours with prompt tokens beyond ours or requests in flight while none of ours was.",
         "They took part of every step.",
         "Give the server a port that nobody else knows.",
     ),
@@ -150,6 +152,14 @@ _ALL = (
         "freezes taken off; in TPOT under open loads, whose throughput is the offered rate.",
         "Something changed while measuring, and not for all variants alike.",
         "More rounds, interleaved, on a quiet machine.",
+    ),
+    Explanation(
+        "COPIED_ROUNDS", "suspect (the comparison)",
+        "Rounds whose times, or whose ratios, are another round's to a billionth.",
+        "Rounds that do not vary would give an interval without width: a certainty that nobody "
+        "measured. Starts of one server differ by about 1 %. Copies count once.",
+        "Look for a start's folder copied over another's, or a clock that does not run; measure "
+        "the missing rounds.",
     ),
     Explanation(
         "TOO_FEW", "strikes a claim only",

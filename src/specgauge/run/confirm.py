@@ -72,5 +72,5 @@ def _complete(cell: CellRecord) -> bool:
 
 def _candidates(cell: CellRecord) -> bool:
     """Whether it has any silence that could be a freeze, prefill not yet taken off."""
-    limit = freezes.threshold(prefill.median_step(cell.chunks))
+    limit = freezes.threshold(freezes.usual_step(cell.requests, cell.chunks))
     return bool(silences.find(cell.requests, cell.chunks, limit))

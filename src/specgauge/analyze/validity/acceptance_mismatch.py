@@ -20,7 +20,7 @@ def check(cell: CellContext) -> Reason | None:
     if seen is None or seen.agrees or (cell.requests["state"] != "ok").any():
         return None
     others = foreign(cell)
-    if cell.merged.share > coalesced.LIMIT or (others is not None and others.requests):
+    if cell.merged.share > coalesced.LIMIT or (others is not None and others.present):
         return None
     return Reason(
         code=CODE,

@@ -71,7 +71,7 @@ def _server_tokens(cell: CellContext) -> int | None:
     window = cell.window
     if window is None or not window.closed or (cell.requests["state"] != "ok").any():
         return None
-    if (found := foreign(cell)) is not None and found.requests > 0:
+    if (found := foreign(cell)) is not None and found.present:
         return None
     grown = cell.start.counters.delta("vllm:generation_tokens_total", window)
     return None if grown is None else round(grown)
