@@ -154,6 +154,49 @@ def test_at_most_one_more_prompt_was_begun() -> None:
     assert prefill.computed(waiting, first, tokens, 0.02) == 100 + 200 + 4000
     alone = replace(waiting, pending=(0, 1))
     assert prefill.computed(alone, first, tokens, 0.02) == 300
+    assert prefill.computed(waiting, first, tokens, 0.02, ahead=5000) == 300 + 5000
+    assert prefill.computed(waiting, first, tokens, 0.02, ahead=9000) == 300 + 7000
+    assert prefill.computed(alone, first, tokens, 0.02, ahead=9000) == 300
+
+
+RATE, BUDGET, STEP_S, OUTPUTS = 10_000.0, 8192, 0.02, 20
+
+
+def wave(stall_s: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """64 prompts of 300 tokens at once, outputs given out when the step after theirs has ended.
+
+    As seen on an H200 (Qwen3-32B's shapes, c64): the first prompt is read alone, the others 27 a
+    step.  The second step stands still for ``stall_s``.
+    """
+    ends = [0.3 / 10]
+    for n in (27, 27, 9):
+        ends.append(ends[-1] + n * 300 / RATE + (stall_s if len(ends) == 1 else 0.0))
+    ends += [ends[-1] + STEP_S * k for k in range(1, OUTPUTS + 8)]
+    batch = [0] + [1] * 27 + [2] * 27 + [3] * 9
+    out = [[ends[b + 1 + j] for j in range(OUTPUTS)] for b in batch]
+    requests = pd.DataFrame(
+        {
+            "index": range(64), "t_send": 0.0, "t_first": [t[0] for t in out],
+            "t_last": [t[-1] for t in out], "t_done": [t[-1] for t in out],
+            "prompt_tokens": 300, "cached_tokens": pd.array([0] * 64, dtype="Int64"),
+        }
+    )  # fmt: skip
+    rows = [(i, j, t) for i, times in enumerate(out) for j, t in enumerate(times)]
+    return requests, pd.DataFrame(rows, columns=["request", "seq", "t"])
+
+
+@pytest.mark.parametrize(("ahead", "stall_s", "frozen_s"), [
+    (BUDGET, 0.0, None), (BUDGET, 1.5, 1.5), (0.0, 0.0, 0.75)])  # fmt: skip
+def test_outputs_that_come_a_step_late_are_no_freeze(
+    ahead: float, stall_s: float, frozen_s: float | None
+) -> None:
+    """Without knowing of asynchronous scheduling the first wait would be called one."""
+    pool = [prefill.Sample(-1.0, 1000.0, 1000.0 / RATE)]
+    found = freezes.find(*wave(stall_s), None, pool, ahead)
+    if frozen_s is None:
+        assert found == []
+    else:
+        assert sum(f.seconds for f in found) == pytest.approx(frozen_s, abs=0.12)
 
 
 def test_a_wait_that_nothing_explains_is_said_to_be_unknown() -> None:

@@ -73,13 +73,16 @@ def find(
     chunks: pd.DataFrame,
     hit_rate: float | None,
     pool: Sequence[prefill.Sample],
+    ahead: float = 0.0,
 ) -> list[Freeze]:
     """The freezes of a cell, in time order.
 
     A silence with prompts pending is judged only if the prefill rate is known from elsewhere in
-    ``pool``: a slow server's prefill must not be called a freeze.
+    ``pool``: a slow server's prefill must not be called a freeze.  ``ahead``: see
+    ``prefill.computed``.
     """
-    return [f for f in _candidates(requests, chunks, hit_rate, pool) if isinstance(f, Freeze)]
+    seen = _candidates(requests, chunks, hit_rate, pool, ahead)
+    return [f for f in seen if isinstance(f, Freeze)]
 
 
 def unjudged(
@@ -87,9 +90,11 @@ def unjudged(
     chunks: pd.DataFrame,
     hit_rate: float | None,
     pool: Sequence[prefill.Sample],
+    ahead: float = 0.0,
 ) -> list[Silence]:
     """Long silences of which nobody can say how much was prefill, in time order."""
-    return [s for s in _candidates(requests, chunks, hit_rate, pool) if isinstance(s, Silence)]
+    seen = _candidates(requests, chunks, hit_rate, pool, ahead)
+    return [s for s in seen if isinstance(s, Silence)]
 
 
 def _candidates(
@@ -97,6 +102,7 @@ def _candidates(
     chunks: pd.DataFrame,
     hit_rate: float | None,
     pool: Sequence[prefill.Sample],
+    ahead: float,
 ) -> Iterator[Freeze | Silence]:
     """Silences over the threshold: those that are freezes, and those that cannot be judged."""
     step = usual_step(requests, chunks)
@@ -104,7 +110,7 @@ def _candidates(
     tokens = prefill.uncached(requests, hit_rate)
     first = prefill.first_tokens(requests)
     for silence in silences.find(requests, chunks, limit):
-        read = prefill.computed(silence, first, tokens, step)
+        read = prefill.computed(silence, first, tokens, step, ahead)
         cost = 0.0
         if read > 0:
             speed = prefill.rate(pool, silence.t1, alone=not silence.decoding)

@@ -148,19 +148,26 @@ def _together(seen: silences.Flights, within_s: float) -> list[tuple[float, npt.
 
 
 def computed(
-    silence: silences.Silence, first: pd.Series, tokens: pd.Series, step_s: float
+    silence: silences.Silence,
+    first: pd.Series,
+    tokens: pd.Series,
+    step_s: float,
+    ahead: float = 0.0,
 ) -> float:
     """Most uncached prompt tokens that the server can have read in ``silence``.
 
-    Those of the requests whose first tokens end it, and, as prompts are read in the order in which
-    they came, at most one more prompt: had it been done, its first token would be there too.
+    Those of the requests whose first tokens end it, and of the prompts after them at most one, as
+    they are read in the order in which they came: had it been done, its first token would be there
+    too.  But ``ahead`` tokens may have been read whose outputs are not out yet.
     ``first``, ``tokens``: time of the first token and uncached tokens, by request index.
     """
     pending = list(silence.pending)
     done = first.reindex(pending) <= silence.t1 + max(step_s, silences.SAME_STEP_S)
     wanted = tokens.reindex(pending).fillna(0.0)
     rest = wanted[~done.to_numpy(dtype=bool)]
-    return float(wanted.sum() - rest.sum() + rest.max()) if len(rest) else float(wanted.sum())
+    if not len(rest):
+        return float(wanted.sum())
+    return float(wanted.sum() - rest.sum() + min(rest.sum(), max(rest.max(), ahead)))
 
 
 def rate(

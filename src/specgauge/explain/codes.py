@@ -48,8 +48,9 @@ _ALL = (
     ),
     Explanation(
         "FREEZE", "suspect from 1 % of the cell, else info; unknown where it cannot be judged",
-        "No chunk of any running request for longer than 10 median steps (of those without prefill, "
-        "where there are enough) and 250 ms, prefill that can have been read in it taken off. "
+        "No chunk of any running request for longer than 10 median steps (of those without "
+        "prefill, where there are enough) and 250 ms, prefill that can have been read in it taken "
+        "off. "
         "After a first token it is measured between chunks; "
         "before any token it is TTFT, and its size comes from a repeat of the cell. Unknown: a "
         "wait for first tokens in a run whose other prompts do not show how fast they are read.",

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from specgauge.analyze import freezes, prefill, silences
+from specgauge.analyze.log import traits
 from specgauge.analyze.records import CellRecord
 from specgauge.analyze.throughput import duration
 from specgauge.analyze.validity.freeze import SHARE
 from specgauge.record.layout import CONFIRM, PREFILL, RunPaths, StartPaths, is_measured
-from specgauge.record.reader import read_cell
+from specgauge.record.reader import read_cell, read_log
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,11 @@ def frozen_cells(
         if (name, other) != (variant, k):
             for cell in _read(name, other, paths):
                 pool += prefill.samples(cell.requests, cell.chunks, None)
+    ahead = traits.read(read_log(run.start(variant, k).server_log, 0.0)).tokens_ahead
     found = []
     for cell in measured:
-        seconds = sum(f.seconds for f in freezes.find(cell.requests, cell.chunks, hits(cell), pool))
+        seen = freezes.find(cell.requests, cell.chunks, hits(cell), pool, ahead)
+        seconds = sum(f.seconds for f in seen)
         span = duration(cell.requests)
         if span is not None and seconds >= SHARE * span.seconds and seconds > 0:
             found.append(Frozen(cell.load, cell.repeat, seconds))

@@ -22,10 +22,23 @@ class EngineTraits:
     async_reason: str | None = None
     """Why asynchronous scheduling was turned off, in the log's words."""
     kv_cache_tokens: int | None = None
+    batched_tokens: int | None = None
+    """Most tokens that a step computes (``max_num_batched_tokens``)."""
     jit_monitor: bool = False
     """The log proves that something watches for compiles."""
     attention_backend: str | None = None
     enforce_eager: bool = False
+
+    @property
+    def tokens_ahead(self) -> float:
+        """Most prompt tokens that are computed before a step's outputs are given out.
+
+        With asynchronous scheduling the next step is launched before this one's outputs are read,
+        and on an H200 they were seen to come only at its end.
+        """
+        if not self.async_scheduling:
+            return 0.0
+        return float("inf") if self.batched_tokens is None else float(self.batched_tokens)
 
 
 _VERSION = re.compile(r"\bversion (\d+\.\d+\S*)|LLM engine \(v(\d+\.\d+[^)]*)\)")
@@ -34,6 +47,7 @@ _RUNNER_USED = re.compile(r"Using V(\d) Model Runner", re.IGNORECASE)
 _ASYNC_STATE = re.compile(r"Asynchronous scheduling is (enabled|disabled)", re.IGNORECASE)
 _ASYNC_LEFT = re.compile(r"Async scheduling (not supported with .+?) and will be disabled")
 _KV_CACHE = re.compile(r"KV cache size: ([\d,]+) tokens")
+_BATCHED = re.compile(r"max_num_batched_tokens=(\d+)")
 _ATTENTION = re.compile(r"Using (\S+) (?:attention )?backend(?: out of potential backends|\.)")
 _ON_CPU = "CPU KV cache size"
 """vLLM for CPUs turns asynchronous scheduling off for every server and says nothing of it
@@ -68,6 +82,8 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
             keep("async", "disabled")
         if found := _KV_CACHE.search(text):
             keep("kv", found[1].replace(",", ""))
+        if found := _BATCHED.search(text):
+            keep("batched", found[1])
         if found := _ATTENTION.search(text):
             keep("attention", found[1])
         monitor = monitor or _MONITOR in text
@@ -79,6 +95,7 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
         async_scheduling=first["async"] == "enabled" if "async" in first else None,
         async_reason=first.get("async_reason"),
         kv_cache_tokens=int(first["kv"]) if "kv" in first else None,
+        batched_tokens=int(first["batched"]) if "batched" in first else None,
         jit_monitor=monitor,
         attention_backend=first.get("attention"),
         enforce_eager=eager,
