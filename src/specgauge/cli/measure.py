@@ -58,8 +58,8 @@ def run(
 
     Goes on with the newest run of the same settings that is not complete.
     """
-    from specgauge.run.eager import execute
-    from specgauge.run.executor import Request
+    from specgauge.run.eager import or_eager
+    from specgauge.run.executor import Request, execute
     from specgauge.run.on_gpu import process_runtime
 
     if run_id is not None:
@@ -84,7 +84,12 @@ def run(
             words = (experiment, model)
             return StackRun(stack, resolved, project, request, words, console).measure(strict)
     way_to_run = process_runtime(resolved.model, project.root, gpu, wait_gpu, console)
-    outcome = execute(resolved, project, request, console, way_to_run)
+    outcome = or_eager(
+        lambda resolved, request: execute(resolved, project, request, console, way_to_run),
+        resolved,
+        request,
+        console,
+    )
     code: int = ExitCode.MEASURED
     if any(outcome.paths.folder.glob("*/start-*/*/repeat-*/cell.json")):
         code = _report(outcome.paths, strict)
