@@ -27,7 +27,7 @@ demo: setup ## set up, measure config/experiments/quick.yaml on this CPU, report
 NEEDS_VARIANT = $(if $(strip $(VARIANT)$(filter -v% --variant% -h --help,$(EXTRA))),:,{ echo "make $@ needs VARIANT=, one of config/variants: make $@ VARIANT=ngram$(1)" >&2; exit 2; })
 
 run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=] [RUNTIME=compose] [EXTRA=]
-	@$(call NEEDS_VARIANT, (or all))
+	@$(call NEEDS_VARIANT, (or VARIANT=all: all of the experiment's))
 	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(if $(RUNTIME),--runtime '$(RUNTIME)') $(EXTRA)
 
 GPU ?=

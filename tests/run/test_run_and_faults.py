@@ -76,7 +76,7 @@ def test_prompts_of_the_warm_up_must_not_be_measured(project: SimulatedProject) 
         (["-v", "all", "--model", "mm"], "did you mean 'm'"),
         (["-v", "all", "-e", "y"], "no experiment is called 'y'"),
         (["-v", "all", "--run", "../x"], "a plain name"),
-        ([], "Missing option"),
+        ([], "Experiment 'x' has vanilla, ngram: name one with -v"),
     ],
 )
 def test_words_that_mean_nothing(
