@@ -52,10 +52,11 @@ system: .venv/dev-stamp ## the whole command line on a simulated server: minutes
 e2e: setup .venv/dev-stamp ## the tests that start a real vLLM server: minutes
 	.venv/bin/python -m pytest -m e2e $(EXTRA)
 
-clean: ## remove environments and caches of this checkout; never results, never the models
+clean: ## remove environments and caches of this checkout; never results, models, .env or .stack/
 	rm -rf .venv .venv-vllm build src/specgauge.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	@echo 'Kept: results/ and the downloaded model (~/.cache/specgauge or $$SPECGAUGE_CACHE).'
+	@echo 'Kept: results/, the downloaded model (~/.cache/specgauge or $$SPECGAUGE_CACHE), and of the Compose stack'
+	@echo '.env (settings) and .stack/ (compile caches, what Prometheus recorded).'
 
 # A stamp is written last, so an interrupted installation is done again.
 .venv/harness-stamp: requirements/harness.txt pyproject.toml
