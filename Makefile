@@ -27,7 +27,7 @@ demo: setup ## set up, measure config/experiments/quick.yaml on this CPU, report
 NEEDS_VARIANT = $(if $(strip $(VARIANT)$(filter -v% --variant% -h --help,$(EXTRA))),:,{ echo "make $@ needs VARIANT=, one of config/variants: make $@ VARIANT=ngram$(1)" >&2; exit 2; })
 
 run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=] [RUNTIME=compose] [EXTRA=]
-	@$(call NEEDS_VARIANT, (or all))
+	@$(call NEEDS_VARIANT, (or VARIANT=all: all of the experiment's))
 	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(if $(RUNTIME),--runtime '$(RUNTIME)') $(EXTRA)
 
 GPU ?=
@@ -52,10 +52,11 @@ system: .venv/dev-stamp ## the whole command line on a simulated server: minutes
 e2e: setup .venv/dev-stamp ## the tests that start a real vLLM server: minutes
 	.venv/bin/python -m pytest -m e2e $(EXTRA)
 
-clean: ## remove environments and caches of this checkout; never results, never the models
+clean: ## remove environments and caches of this checkout; never results, models, .env or .stack/
 	rm -rf .venv .venv-vllm build src/specgauge.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-	@echo 'Kept: results/ and the downloaded model (~/.cache/specgauge or $$SPECGAUGE_CACHE).'
+	@echo 'Kept: results/, the downloaded model (~/.cache/specgauge or $$SPECGAUGE_CACHE), and of the Compose stack'
+	@echo '.env (settings) and .stack/ (compile caches, what Prometheus recorded).'
 
 # A stamp is written last, so an interrupted installation is done again.
 .venv/harness-stamp: requirements/harness.txt pyproject.toml

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from specgauge.config.base import find_named, load
+from specgauge.config.base import StrictModel, find_named, load
 from specgauge.config.experiment import Experiment
+from specgauge.config.model import Model
 from specgauge.config.project import Project
 from specgauge.config.prompts import load_prompts
+from specgauge.config.references import ReferenceFile
 from specgauge.config.resolve import resolve
 from specgauge.config.variant import Variant
 from specgauge.config.workload import Workload
@@ -45,7 +47,15 @@ def experiment(tmp_path: Path, text: str) -> Experiment:
         (GOOD + "rounds: '3'\n", ":6: rounds: Input should be a valid integer, found '3'"),
         (GOOD + "confirm: 1\n", ":6: confirm: Input should be a valid boolean, found 1"),
         (GOOD + "rounds: 0\n", ":6: rounds: Input should be greater than 0"),
-        (GOOD + "prefix_cache: rest\n", ":6: prefix_cache: Input should be 'keep' or 'reset'"),
+        (
+            GOOD + "prefix_cache: rest\n",
+            ":6: prefix_cache: unknown value 'rest'; did you mean 'reset'? (keep, reset)",
+        ),
+        (
+            GOOD + "order: rotate\n",
+            "order: unknown value 'rotate'; did you mean 'rotated'? (listed, rotated, shuffled)",
+        ),
+        (GOOD + "order: 3\n", ":6: order: unknown value 3; valid here: listed, rotated, shuffled"),
         (GOOD.replace("model: m\n", ""), "model: this key is required"),
         (GOOD.replace("requests: 2", "requests: 2, rate: 3"), "give either 'concurrency'"),
         (GOOD.replace("[vanilla]", "[ngram, ngram]"), "'variants' holds ngram twice"),
@@ -60,6 +70,25 @@ def test_message_names_line_key_and_remedy(tmp_path: Path, text: str, expected: 
     assert expected in str(caught.value)
     assert str(tmp_path / "x.yaml") in str(caught.value)
     assert caught.value.exit_code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "expected"),
+    [
+        (Model, "name: m\npath: p\nplatform: cdua\n", ":3: platform: unknown value 'cdua'; "
+         "did you mean 'cuda'? (any, cpu, cuda)"),
+        (ReferenceFile, "results:\n  - {variant: v, load: c1,\n     metric: spedup, value: 1}\n",
+         ":3: results.0.metric: unknown value 'spedup'; did you mean 'speedup'?"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_value_is_met_with_the_nearest(
+    tmp_path: Path, model: type[StrictModel], text: str, expected: str
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load(model, path)
+    assert expected in str(caught.value)
 
 
 def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:

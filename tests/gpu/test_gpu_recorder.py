@@ -21,6 +21,7 @@ from specgauge.record.layout import RunPaths, StartPaths
 from specgauge.record.manifest import Manifest, WorkloadFacts, write_manifest
 from specgauge.record.schema import TELEMETRY
 from specgauge.run.telemetry import recorder_for
+from specgauge.side_process import SideProcess
 
 CARD = {"uuid": "GPU-a", "pci_bus_id": "00000000:41:00.0", "power_w": 400.0}
 pytestmark = pytest.mark.system
@@ -85,11 +86,11 @@ def test_a_driver_that_hangs_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder_module, "STOP_LIMIT_S", 1.0)
+    (tmp_path / "planted_hang.py").write_text("import time; time.sleep(600)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     hung = Recorder(tmp_path / "t.parquet", "GPU-a", {})
-    code = "import time; time.sleep(600)"
-    hung._process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    hung._process = SideProcess("planted_hang", [])
+    hung.start()
     assert "not done within 1 s" in (hung.stop() or "")
     assert not (tmp_path / "t.parquet").exists()
 

@@ -23,7 +23,7 @@ def test_checks_and_their_order() -> None:
 
 
 def test_every_row_of_the_seed_has_a_check_or_says_what_else_catches_it() -> None:
-    rows = section("The seed's traps, and where each is caught")
+    rows = section("The original report's traps, and where each is caught")
     for trap, checks, caught in rows:
         named = re.findall(r"`(\w+)`", checks)
         assert set(named) <= set(NAMES), trap
@@ -33,7 +33,9 @@ def test_every_row_of_the_seed_has_a_check_or_says_what_else_catches_it() -> Non
 
 def test_seed_s_two_tables_are_whole() -> None:
     """Four symptoms of its first table, five changes of its second, and what its text tells."""
-    traps = " ".join(row[0] for row in section("The seed's traps, and where each is caught"))
+    traps = " ".join(
+        row[0] for row in section("The original report's traps, and where each is caught")
+    )
     for words in (
         "no kernel image", "JIT finds no compiler", "graph capture", "only eagle3",
         "pkill", "8000", "--disable-log-requests", "0.95", "appended to one file",

@@ -1,8 +1,10 @@
 """Whole files or none; which run a command goes on with."""
 
+import contextlib
 import errno
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,13 @@ from filelock import FileLock
 
 from specgauge.errors import EnvironmentFault, UsageError
 from specgauge.plan import StartPlan
+from specgauge.record import runs
 from specgauge.record.atomic import write_json
 from specgauge.record.compare import differs, fingerprint
 from specgauge.record.documents import Outcome
 from specgauge.record.layout import RunPaths
 from specgauge.record.manifest import Manifest, WorkloadFacts, read_manifest
-from specgauge.record.runs import completed, find_run, open_run
+from specgauge.record.runs import completed, find_run, open_run, point_latest
 
 PLANNED = [StartPlan("vanilla", 0), StartPlan("ngram", 0)]
 
@@ -40,6 +43,14 @@ def finish(paths: RunPaths, plan: StartPlan, k: int, state: str = "complete") ->
         | {"state": state}
     )
     write_json(paths.start(plan.variant, k).outcome, outcome.model_dump(mode="json"))
+
+
+def begun(results: Path, made: Manifest) -> RunPaths:
+    """``made``'s run, opened, with a start that was begun, and closed."""
+    with open_run(results, made, PLANNED) as run:
+        assert not run.resumed
+        run.paths.start("vanilla", 0).folder.mkdir(parents=True)
+    return run.paths
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(
@@ -86,8 +97,7 @@ def test_partial_and_failed_starts_do_not_count(tmp_path: Path) -> None:
 
 
 def test_another_fingerprint_or_definition_is_another_run(tmp_path: Path) -> None:
-    with open_run(tmp_path, manifest("1"), PLANNED):
-        pass
+    begun(tmp_path, manifest("1"))
     with open_run(tmp_path, manifest("2", mark="g"), PLANNED) as run:
         assert not run.resumed
     changed = manifest("3", vanilla={"name": "vanilla", "server_args": {"a": 1}})
@@ -96,16 +106,14 @@ def test_another_fingerprint_or_definition_is_another_run(tmp_path: Path) -> Non
 
 
 def test_a_new_variant_joins_the_open_run(tmp_path: Path) -> None:
-    with open_run(tmp_path, manifest("1"), PLANNED):
-        pass
+    begun(tmp_path, manifest("1"))
     with open_run(tmp_path, manifest("2", eagle3={"name": "eagle3"}), PLANNED) as run:
         assert run.resumed
         assert set(read_manifest(run.paths.manifest).variants) == {"vanilla", "ngram", "eagle3"}
 
 
 def test_a_named_run_that_measures_something_else_is_refused(tmp_path: Path) -> None:
-    with open_run(tmp_path, manifest("mine"), PLANNED, run_id="mine"):
-        pass
+    begun(tmp_path, manifest("mine"))
     with (
         pytest.raises(UsageError, match="cannot be gone on with"),
         open_run(tmp_path, manifest("mine", mark="g"), PLANNED, run_id="mine"),
@@ -122,15 +130,82 @@ def test_two_commands_do_not_write_into_one_run(tmp_path: Path) -> None:
         pass
 
 
-def test_latest_points_to_the_run_opened_last(tmp_path: Path) -> None:
+def test_a_run_is_found_by_its_id_by_its_path_and_as_the_latest(tmp_path: Path) -> None:
     for run_id in ("1", "2"):
-        with open_run(tmp_path, manifest(run_id), PLANNED, fresh=True):
-            pass
+        with open_run(tmp_path, manifest(run_id), PLANNED, fresh=True) as run:
+            finish(run.paths, PLANNED[0], 0)
+            point_latest(tmp_path, run.paths.folder)
     assert find_run(tmp_path, None).folder.name == "2"
     assert find_run(tmp_path, "1").folder.name == "1"
     assert find_run(tmp_path, "x/1").folder.name == "1"
     with pytest.raises(UsageError, match="no run 'nope'"):
         find_run(tmp_path, "nope")
+
+
+def test_a_complete_run_becomes_the_latest_an_opened_one_does_not(tmp_path: Path) -> None:
+    with open_run(tmp_path, manifest("1"), PLANNED) as run:
+        for plan in PLANNED:
+            finish(run.paths, plan, 0)
+    assert not (tmp_path / "latest").exists()
+    with open_run(tmp_path, manifest("2"), PLANNED, run_id="1"):
+        assert find_run(tmp_path, None).folder.name == "1"
+    begun(tmp_path, manifest("3"))
+    assert find_run(tmp_path, None).folder.name == "1"
+
+
+@pytest.mark.parametrize("how", [None, EnvironmentFault("port taken"), KeyboardInterrupt()])
+def test_a_run_in_which_nothing_was_begun_is_removed(
+    tmp_path: Path, how: BaseException | None
+) -> None:
+    with (
+        contextlib.nullcontext() if how is None else pytest.raises(type(how)),
+        open_run(tmp_path, manifest("1"), PLANNED) as run,
+    ):
+        assert run.paths.manifest.is_file()
+        if how is not None:
+            raise how
+    assert [path.name for path in (tmp_path / "x").iterdir()] == [".lock"]
+
+
+def test_a_run_with_anything_in_it_or_of_another_command_stays(tmp_path: Path) -> None:
+    with open_run(tmp_path, manifest("1"), PLANNED) as run:
+        (run.paths.folder / "notes.txt").touch()
+    assert run.paths.manifest.is_file()
+    (run.paths.folder / "notes.txt").unlink()
+    with open_run(tmp_path, manifest("2"), PLANNED) as again:
+        assert again.resumed
+    assert [path.name for path in run.paths.folder.glob("*.json")] == ["manifest.json"]
+
+
+def test_who_waits_for_a_run_that_is_then_removed_makes_one_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = threading.Event()
+    seen: list[tuple[str, bool]] = []
+    choose = runs._choose
+
+    def telling(*words: Any) -> tuple[RunPaths, list[str]]:
+        found = choose(*words)
+        if threading.current_thread() is waiter:
+            seen.append((found[0].folder.name, found[0].manifest.exists()))
+            chosen.set()
+        return found
+
+    def wait() -> None:
+        with open_run(tmp_path, manifest("2"), PLANNED, wait_s=60.0) as run:
+            finish(run.paths, PLANNED[0], 0)
+
+    monkeypatch.setattr(runs, "_choose", telling)
+    waiter = threading.Thread(target=wait)
+    with open_run(tmp_path, manifest("1"), PLANNED):
+        waiter.start()
+        assert chosen.wait(60)
+    waiter.join(60)
+    assert seen == [("1", True), ("2", False)]
+    (left,) = runs.runs_of(tmp_path, "x")
+    assert completed(left) == {PLANNED[0]: 0}
+    assert left.folder.name == "2"
+    assert not (tmp_path / "x" / "1").exists()
 
 
 def test_a_folder_of_another_schema_is_named_so(tmp_path: Path) -> None:
@@ -180,16 +255,14 @@ def test_another_machine_never_joins_a_run(
 
 
 def test_a_machine_that_tells_less_or_a_little_more_memory_joins(tmp_path: Path) -> None:
-    with open_run(tmp_path, on("mine"), PLANNED):
-        pass
+    begun(tmp_path, on("mine"))
     with open_run(tmp_path, on("later", gpus=None, memory_gib=63.9), PLANNED) as run:
         assert run.resumed
         assert run.notes == ()
 
 
 def test_another_commit_joins_is_said_once_and_written_down(tmp_path: Path) -> None:
-    with open_run(tmp_path, on("mine", commit="old"), PLANNED):
-        pass
+    begun(tmp_path, on("mine", commit="old"))
     for expected in (1, 0):
         with open_run(tmp_path, on("later", commit="new"), PLANNED) as run:
             assert run.resumed
@@ -213,8 +286,7 @@ def test_the_newest_port_is_in_the_manifest_and_does_not_matter(tmp_path: Path) 
         experiment = {"name": "x", "server": {"port": port, "vllm_version": None}}
         return manifest(run_id).model_copy(update={"experiment": experiment})
 
-    with open_run(tmp_path, served("1", 8111), PLANNED):
-        pass
+    begun(tmp_path, served("1", 8111))
     with open_run(tmp_path, served("2", 8222), PLANNED) as run:
         assert run.resumed
         kept = read_manifest(run.paths.manifest).experiment["server"]
@@ -258,14 +330,13 @@ def test_a_folder_that_cannot_be_written_is_one_message(
     monkeypatch.setattr(*where, denied)
     with (
         pytest.raises(EnvironmentFault, match=words),
-        open_run(tmp_path, manifest("1"), PLANNED),
+        open_run(tmp_path, manifest("1"), PLANNED) as run,
     ):
-        pass
+        point_latest(tmp_path, run.paths.folder)
 
 
 @pytest.mark.parametrize("name", ["", ".", "**", "*"])
 def test_no_pattern_finds_a_run(tmp_path: Path, name: str) -> None:
-    with open_run(tmp_path, manifest("1"), PLANNED):
-        pass
+    begun(tmp_path, manifest("1"))
     with pytest.raises(UsageError):
         find_run(tmp_path, name)

@@ -83,6 +83,9 @@ def test_html_is_one_file_with_its_images(small: tuple[RunRecord, Summary, RunPa
     assert text.count("data:image/png;base64,") == 3
     assert not re.search(r'(src|href)="(?!data:)', text)
     assert text.count("<table>") == text.count("</table>") >= 5
+    # Each scrolls sideways in a box of its own, not the page.
+    assert text.count('<div class="wide" tabindex="0"><table>') == text.count("<table>")
+    assert text.count("</table></div>") == text.count("<table>")
 
 
 def test_html_shows_markup_as_text() -> None:

@@ -36,6 +36,14 @@ def test_a_run_id_is_a_plain_name(here: SimulatedProject, run_id: str) -> None:
     assert not (here.root / "results").exists()
 
 
+def test_run_without_a_variant_says_which_there_are(here: SimulatedProject) -> None:
+    result = said("run", "-e", "x")
+    assert result.exit_code == ExitCode.USAGE
+    assert "'x' has vanilla, ngram: name one with -v" in result.stderr
+    assert "-v all for all of them" in result.stderr
+    assert not (here.root / "results").exists()
+
+
 def test_a_name_that_leaves_the_project_measures_nothing(here: SimulatedProject) -> None:
     here.write("experiments", "x", {**here.experiment, "name": "../../../escaped"})
     result = said("run", "-e", "x", "-v", "all")

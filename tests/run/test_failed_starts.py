@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from project import SimulatedProject
+from rich.console import Console
 
 from specgauge.config.project import Project
-from specgauge.config.resolve import resolve
-from specgauge.run.eager import for_all
+from specgauge.config.resolve import Resolved, resolve
+from specgauge.record.layout import RunPaths
+from specgauge.run.eager import for_all, or_eager
+from specgauge.run.executor import Request, RunOutcome
 
 CAPTURE = (
     "EngineCore failed to start.\n"
@@ -80,6 +84,42 @@ def test_removed_flag_is_named_with_the_file_that_sets_it(project: SimulatedProj
     assert "does not know --disable-log-requests" in done.stderr
     assert "'server_args:' of variant 'ngram'" in done.stderr
     assert project.document("vanilla/start-0/outcome.json")["state"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("graph_failure", "interrupted", "run_id", "asked"),
+    [
+        ("ngram", False, None, [(None, False), (None, True)]),
+        ("ngram", False, "mine", [("mine", False), ("mine-eager", True)]),
+        ("ngram", False, "m" * 100, [("m" * 100, False), ("m" * 94 + "-eager", True)]),
+        ("ngram", True, "mine", [("mine", False)]),
+        (None, False, "mine", [("mine", False)]),
+    ],
+)
+def test_a_second_run_is_made_only_after_a_graph_failure_and_is_eager(
+    tmp_path: Path,
+    graph_failure: str | None,
+    interrupted: bool,
+    run_id: str | None,
+    asked: list[tuple[str | None, bool]],
+) -> None:
+    made = SimulatedProject(tmp_path, 1)
+    made.write("experiments", "x", made.experiment)
+    seen: list[tuple[str | None, bool]] = []
+    outcomes: list[RunOutcome] = []
+
+    def measure(resolved: Resolved, request: Request) -> RunOutcome:
+        assert request.fresh
+        seen.append((request.run_id, "enforce-eager" in resolved.experiment.server.args))
+        outcome = RunOutcome(RunPaths(tmp_path), interrupted=interrupted)
+        outcome.graph_failure = graph_failure
+        outcomes.append(outcome)
+        return outcome
+
+    request = Request(["vanilla", "ngram"], run_id, fresh=True)
+    got = or_eager(measure, resolve(Project(tmp_path), "x"), request, Console(quiet=True))
+    assert seen == asked
+    assert got is outcomes[-1]
 
 
 @pytest.mark.parametrize("where", ["experiment", "variant", "model"])

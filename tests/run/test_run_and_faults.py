@@ -76,7 +76,7 @@ def test_prompts_of_the_warm_up_must_not_be_measured(project: SimulatedProject) 
         (["-v", "all", "--model", "mm"], "did you mean 'm'"),
         (["-v", "all", "-e", "y"], "no experiment is called 'y'"),
         (["-v", "all", "--run", "../x"], "a plain name"),
-        ([], "Missing option"),
+        ([], "Experiment 'x' has vanilla, ngram: name one with -v"),
     ],
 )
 def test_words_that_mean_nothing(
@@ -212,6 +212,24 @@ def test_two_commands_on_one_port_do_not_share_it(project: SimulatedProject) -> 
     process.communicate(timeout=240)
     assert second.returncode == 5
     assert "in use by another specgauge command" in second.stderr
+    (only,) = (project.root / "results").glob("x/*/manifest.json")
+    assert project.latest == only.parent
+
+
+def test_a_taken_port_leaves_the_runs_and_the_latest_as_they_were(
+    project: SimulatedProject,
+) -> None:
+    results = project.root / "results"
+    (results / "x" / "earlier").mkdir(parents=True)
+    (results / "latest").symlink_to("x/earlier")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", project.port))
+        taken.listen()
+        done = project.run()
+    assert done.returncode == 5
+    assert f"port {project.port} on 127.0.0.1 is taken by" in done.stderr
+    assert [path.name for path in (results / "x").iterdir() if path.is_dir()] == ["earlier"]
+    assert project.latest.name == "earlier"
 
 
 def test_a_flag_that_this_vllm_does_not_know(project: SimulatedProject) -> None:

@@ -1,5 +1,6 @@
 """Whole runs in the process way on planted GPUs: pinning, manners, telemetry, verdicts."""
 
+import itertools
 import json
 import os
 import signal
@@ -130,7 +131,7 @@ def test_a_busy_card_is_left_alone(machine: Machine) -> None:
     assert f"pid {os.getpid()}" in done.stderr
     assert "--wait-gpu MINUTES" in done.stderr
     assert no_trace(done)
-    assert not list((machine.project.root / "results").glob("x/*/*/start-*"))
+    assert not list((machine.project.root / "results").glob("x/*/"))
     os.kill(os.getpid(), 0)
 
 
@@ -161,6 +162,7 @@ def test_interrupted_while_it_waits(machine: Machine) -> None:
     _out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "Traceback" not in err
+    assert not list((machine.project.root / "results").glob("x/*/"))
 
 
 def test_the_next_server_waits_until_the_last_one_s_memory_is_back(machine: Machine) -> None:
@@ -172,6 +174,24 @@ def test_the_next_server_waits_until_the_last_one_s_memory_is_back(machine: Mach
     assert first["gpu"]["release_s"] > 3.5
     assert second["started_at"] - first["ended_at"] > 3.5
     assert second["gpu"]["memory_before"] == first["gpu"]["memory_before"]
+
+
+def test_who_waits_for_the_card_and_the_port_of_another_run_gets_both(machine: Machine) -> None:
+    project = machine.project
+    project.truth["step_ms"] = {"1": 120.0, "16": 120.0}
+    first = machine.start()
+    assert project.reaches("vanilla", ready=True)
+    running = project.latest
+    second = machine.start("--new", "--wait-gpu", "4")
+    assert second.stdout is not None
+    while "held by" not in (line := second.stdout.readline()):
+        assert line
+    assert project.latest == running  # the one to look at is the one that runs
+    first.communicate(timeout=240)
+    _out, err = second.communicate(timeout=240)
+    assert (first.returncode, second.returncode) in itertools.product((0, 3), repeat=2), err
+    assert project.latest != running
+    assert len(list((project.root / "results").glob("x/*/manifest.json"))) == 2
 
 
 def test_two_runs_never_share_a_card(machine: Machine) -> None:

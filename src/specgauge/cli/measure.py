@@ -9,6 +9,7 @@ import click
 from specgauge.cli.common import console, errors, main, model_option, resolved_for, say
 from specgauge.config.names import require_plain
 from specgauge.config.project import find_project
+from specgauge.config.resolve import read_experiment
 from specgauge.errors import ExitCode, UsageError
 from specgauge.record.layout import RunPaths
 
@@ -20,8 +21,7 @@ from specgauge.record.layout import RunPaths
     "-v",
     "variants",
     multiple=True,
-    required=True,
-    help="A variant of config/variants (may be given again), or 'all' of the experiment.",
+    help="A variant of config/variants (may be given again), or 'all' of the experiment's.",
 )
 @model_option
 @click.option("--run", "run_id", help="Write into this run id; made if it does not exist.")
@@ -58,13 +58,19 @@ def run(
 
     Goes on with the newest run of the same settings that is not complete.
     """
-    from specgauge.run.eager import execute
-    from specgauge.run.executor import Request
+    from specgauge.run.eager import or_eager
+    from specgauge.run.executor import Request, execute
     from specgauge.run.on_gpu import process_runtime
 
     if run_id is not None:
         require_plain(run_id, "--run")
     project = find_project()
+    if not variants:
+        listed = ", ".join(read_experiment(project, experiment)[0].variants)
+        raise UsageError(
+            f"which variants? Experiment {experiment!r} has {listed}: name one with -v (may be "
+            "given again), or give -v all for all of them"
+        )
     resolved = resolved_for(project, experiment, variants, model, port)
     names = resolved.experiment.variants if "all" in variants else dict.fromkeys(variants)
     request = Request(list(names), run_id, fresh)
@@ -84,7 +90,12 @@ def run(
             words = (experiment, model)
             return StackRun(stack, resolved, project, request, words, console).measure(strict)
     way_to_run = process_runtime(resolved.model, project.root, gpu, wait_gpu, console)
-    outcome = execute(resolved, project, request, console, way_to_run)
+    outcome = or_eager(
+        lambda resolved, request: execute(resolved, project, request, console, way_to_run),
+        resolved,
+        request,
+        console,
+    )
     code: int = ExitCode.MEASURED
     if any(outcome.paths.folder.glob("*/start-*/*/repeat-*/cell.json")):
         code = _report(outcome.paths, strict)

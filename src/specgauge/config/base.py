@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import types
 import typing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,6 +68,9 @@ def _explain(
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             message = "unknown key" + _nearest(str(location[-1]), _names_at(model, location[:-1]))
+        elif fault["type"] == "literal_error":
+            told = _nearest_of_all(str(fault["input"]), _values_at(model, location))
+            message = f"unknown value {fault['input']!r}{told}"
         elif fault["type"] == "missing":
             message = "this key is required"
         elif fault["type"].endswith(("_type", "_parsing")):
@@ -89,22 +91,36 @@ def _without_tags(location: Location, lines: dict[Location, int]) -> Location:
 
 def _names_at(model: type[BaseModel], location: Location) -> list[str]:
     """Valid keys of the model that sits at ``location`` inside ``model``."""
-    current: list[type[BaseModel]] = [model]
-    for part in location:
-        if isinstance(part, int):
-            continue
-        annotations = [m.model_fields[part].annotation for m in current if part in m.model_fields]
-        current = [found for a in annotations for found in _models_in(a)]
-    return [name for m in current for name in m.model_fields]
+    return [name for m in _models_in(_annotations_at(model, location)) for name in m.model_fields]
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _values_at(model: type[BaseModel], location: Location) -> list[str]:
+    """Valid values of the key at ``location`` inside ``model``: those of its ``Literal``."""
+    parts = [part for a in _annotations_at(model, location) for part in _parts(a)]
+    literals = [part for part in parts if typing.get_origin(part) is typing.Literal]
+    return [str(value) for literal in literals for value in typing.get_args(literal)]
+
+
+def _annotations_at(model: type[BaseModel], location: Location) -> list[Any]:
+    """The types that ``model`` allows at ``location``."""
+    current: list[Any] = [model]
+    for key in location:
+        if not isinstance(key, int):
+            fields = [m.model_fields for m in _models_in(current)]
+            current = [found[key].annotation for found in fields if key in found]
+    return current
+
+
+def _models_in(annotations: list[Any]) -> list[type[BaseModel]]:
+    parts = [part for annotation in annotations for part in _parts(annotation)]
+    return [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """``annotation`` and all that it is made of."""
+    if typing.get_origin(annotation) is typing.Literal:
         return [annotation]
-    origin = typing.get_origin(annotation)
-    if origin is None and not isinstance(annotation, types.UnionType):
-        return []
-    return [found for a in typing.get_args(annotation) for found in _models_in(a)]
+    return [annotation, *(x for a in typing.get_args(annotation) for x in _parts(a))]
 
 
 def _nearest(name: str, valid: list[str]) -> str:
@@ -112,6 +128,12 @@ def _nearest(name: str, valid: list[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; valid here: {', '.join(sorted(valid))}" if valid else ""
+
+
+def _nearest_of_all(name: str, valid: list[str]) -> str:
+    """As ``_nearest``, all of ``valid`` in any case: they are few."""
+    near = _nearest(name, valid)
+    return near + (f" ({', '.join(valid)})" if "did you mean" in near else "")
 
 
 def find_named(folder: Path, kind: str, name: str) -> Path:
@@ -126,6 +148,5 @@ def find_named(folder: Path, kind: str, name: str) -> Path:
     if path.is_file():
         return path
     names = sorted(p.stem for p in folder.glob("*.yaml"))
-    near = _nearest(name, names)
-    listed = f" ({', '.join(names)})" if names and "did you mean" in near else ""
-    raise UsageError(f"no {kind} is called {name!r} in {folder}{near}{listed}")
+    near = _nearest_of_all(name, names)
+    raise UsageError(f"no {kind} is called {name!r} in {folder}{near}")

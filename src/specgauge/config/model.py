@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import model_validator
 
 from specgauge.config.base import StrictModel
@@ -26,13 +28,11 @@ class Model(StrictModel):
     chat_template_kwargs: dict[str, bool | int | str] = {}
     server_args: ServerArgs = {}
     server_env: dict[str, str] = {}
-    platform: str = "any"
+    platform: Literal["any", "cpu", "cuda"] = "any"
     """``cpu``: needs a CPU build of vLLM; ``cuda``: needs a GPU; ``any``."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Model:
         if (self.path is None) == (self.embedded is None):
             raise ValueError("give either 'path' or 'embedded'")
-        if self.platform not in ("any", "cpu", "cuda"):
-            raise ValueError("'platform' is one of any, cpu, cuda")
         return self

@@ -77,8 +77,7 @@ def resolve(
         UsageError: anything is missing, misspelt or does not fit together.
         EnvironmentFault: a workload's download failed.
     """
-    path = _experiment_path(project, experiment_name)
-    experiment = load(Experiment, path, name=path.stem)
+    experiment, path = read_experiment(project, experiment_name)
     changes: dict[str, Any] = {}
     if model_name is not None:
         changes["model"] = model_name
@@ -163,11 +162,12 @@ def _warmup(
     return warmup
 
 
-def _experiment_path(project: Project, name: str) -> Path:
-    given = Path(name)
-    if given.suffix in (".yaml", ".yml") or given.parent != Path():
-        return given
-    return find_named(project.config("experiments"), "experiment", name)
+def read_experiment(project: Project, name: str) -> tuple[Experiment, Path]:
+    """The experiment of that name or path, alone, and its file.  Raises UsageError."""
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml") and path.parent == Path():
+        path = find_named(project.config("experiments"), "experiment", name)
+    return load(Experiment, path, name=path.stem), path
 
 
 def _variant(project: Project, name: str) -> Variant:

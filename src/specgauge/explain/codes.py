@@ -54,7 +54,7 @@ _ALL = (
         "After a first token it is measured between chunks; "
         "before any token it is TTFT, and its size comes from a repeat of the cell. Unknown: a "
         "wait for first tokens in a run whose other prompts do not show how fast they are read.",
-        "One stall of 3.3 s made EAGLE3's 1.70x look like 1.39x in the seed's measurement.",
+        "One stall of 3.3 s made EAGLE3's 1.70x look like 1.39x in the original report.",
         "`run` repeats the cell on the same server with the prefix cache put back. CONFIRMED "
         "ONE-OFF: believe the corrected figure. NEW STALL: measure again, after a longer warm-up. "
         "RECURS: it belongs to the setting; do not take it off.",

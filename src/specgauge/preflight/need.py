@@ -10,7 +10,7 @@ UTILIZATION = 0.92
 """vLLM's default of gpu_memory_utilization (0.26 to 0.32; older ones 0.9)."""
 OVERHEAD = round(2.6 * GIB)
 """Activations and libraries beside weights and KV cache, inside the budget.  vLLM 0.26's own
-account on an H200 at 32B: 1.8 GiB (vanilla), 2.6 GiB (eagle3); the seed's server: about 1.5."""
+account on an H200 at 32B: 1.8 GiB (vanilla), 2.6 GiB (eagle3); in the original report about 1.5."""
 CPU_OVERHEAD = round(2.5 * GIB)
 """API server, engine and torch on a CPU: about 2 GB beside weights and cache with SmolLM2."""
 

@@ -6,13 +6,14 @@ import contextlib
 import glob
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 from pydantic import ValidationError
 
 from specgauge.errors import EnvironmentFault, UsageError
@@ -22,6 +23,9 @@ from specgauge.record.compare import PER_COMMAND, differs, machine_differs, tool
 from specgauge.record.documents import Outcome
 from specgauge.record.layout import RunPaths
 from specgauge.record.manifest import Manifest, read_manifest, write_manifest
+
+_CHOOSE_S = 30.0
+"""To wait while another command chooses its run: it reads some manifests, no more."""
 
 
 @dataclass(frozen=True)
@@ -78,30 +82,78 @@ def open_run(
         fresh: a new run in any case.
         wait_s: how long to wait for another command that is writing into the run.
 
+    A new run in which no start was begun is removed again at the end.
+
     Raises:
         UsageError: ``run_id`` names a run that measures something else, or on another machine.
         EnvironmentFault: another command holds the run, or the folder cannot be written.
     """
+    with _held(results, new, planned, run_id, fresh, wait_s) as (paths, chosen, resumed):
+        manifest, notes = read_manifest(paths.manifest), chosen
+        if not set(planned) - set(completed(paths)):
+            point_latest(results, paths.folder)  # no start will do so, and it is reported next
+        elif resumed:
+            joined, changed = _join(manifest, new)
+            if joined != manifest:
+                write_manifest(paths.manifest, joined)
+            manifest, notes = joined, [*chosen, *changed]
+        try:
+            yield OpenRun(paths, manifest, resumed, tuple(notes))
+        finally:
+            if not resumed:
+                _remove_if_nothing_but(paths, {paths.lock, paths.manifest})
+
+
+@contextlib.contextmanager
+def _held(
+    results: Path,
+    new: Manifest,
+    planned: list[StartPlan],
+    run_id: str | None,
+    fresh: bool,
+    wait_s: float,
+) -> Iterator[tuple[RunPaths, list[str], bool]]:
+    """The run to write into, locked and with its manifest; notes; whether it was there before."""
     experiment = str(new.experiment["name"])
     folder = results / experiment
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise write_fault(folder, error) from error
-    with _locked(folder / ".lock", 30.0, folder):
-        paths, notes = _choose(results, experiment, new, planned, run_id, fresh)
-        resumed = paths.manifest.exists()
-        if not resumed:
-            write_manifest(paths.manifest, new)
-    with _locked(paths.lock, wait_s, paths.folder):
-        manifest = read_manifest(paths.manifest)
-        if resumed and set(planned) - set(completed(paths)):
-            joined, changed = _join(manifest, new)
-            if joined != manifest:
-                write_manifest(paths.manifest, joined)
-            manifest, notes = joined, [*notes, *changed]
-        point_latest(results, paths.folder)
-        yield OpenRun(paths, manifest, resumed, tuple(notes))
+    while True:
+        with _locked(_choosing(folder), _CHOOSE_S, folder):
+            paths, notes = _choose(results, experiment, new, planned, run_id, fresh)
+            resumed = paths.manifest.exists()
+            if not resumed:
+                write_manifest(paths.manifest, new)
+        try:
+            held = _locked(paths.lock, wait_s, paths.folder)
+        except EnvironmentFault:
+            if paths.manifest.exists():
+                raise
+            continue  # the command that had made it has removed it meanwhile
+        with held:
+            if paths.manifest.exists():
+                yield paths, notes, resumed
+                return
+            _remove_if_nothing_but(paths, {paths.lock})  # made by the waiting itself
+
+
+def _remove_if_nothing_but(paths: RunPaths, files: set[Path]) -> None:
+    """Remove the run, whose lock is held, if it holds no more than ``files``."""
+    experiment = paths.folder.parent
+    # Nobody may choose it meanwhile.  If it cannot be removed, it stays: the next command joins it.
+    with (
+        contextlib.suppress(EnvironmentFault, OSError),
+        _locked(_choosing(experiment), _CHOOSE_S, experiment),
+    ):
+        if set(paths.folder.iterdir()) <= files:
+            shutil.rmtree(paths.folder)
+
+
+def _choosing(experiment: Path) -> Path:
+    """File lock held while a command chooses, makes or removes a run of the experiment."""
+    return experiment / ".lock"
 
 
 def _choose(
@@ -157,11 +209,12 @@ def _join(old: Manifest, new: Manifest) -> tuple[Manifest, list[str]]:
     return old.model_copy(update=update), notes
 
 
-@contextlib.contextmanager
-def _locked(lock: Path, wait_s: float, what: Path) -> Iterator[None]:
-    held = FileLock(lock, timeout=wait_s)
+def _locked(
+    lock: Path, wait_s: float, what: Path
+) -> contextlib.AbstractContextManager[BaseFileLock]:
+    """Take ``lock``; leaving the context gives it back."""
     try:
-        held.acquire()
+        return FileLock(lock, timeout=wait_s).acquire()
     except Timeout:
         raise EnvironmentFault(
             f"{what}: another specgauge command is writing into it; "
@@ -173,10 +226,6 @@ def _locked(lock: Path, wait_s: float, what: Path) -> Iterator[None]:
         raise EnvironmentFault(
             f"{what}: files cannot be locked there: name another folder by SPECGAUGE_RESULTS"
         ) from None
-    try:
-        yield
-    finally:
-        held.release()
 
 
 def point_latest(results: Path, folder: Path) -> None:

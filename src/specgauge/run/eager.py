@@ -7,33 +7,29 @@ a run of their own: its fingerprint differs.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from rich.console import Console
 
-from specgauge.config.project import Project
 from specgauge.config.resolve import Resolved
-from specgauge.run import executor
 from specgauge.run.executor import Request, RunOutcome
-from specgauge.run.observer import NOBODY, Observer
-from specgauge.run.runtime import Runtime
 
 FLAG = "enforce-eager"
 _LONGEST_ID = 100
 
 
-def execute(
+def or_eager(
+    measure: Callable[[Resolved, Request], RunOutcome],
     resolved: Resolved,
-    project: Project,
     request: Request,
     console: Console,
-    runtime: Runtime | None = None,
-    observer: Observer = NOBODY,
 ) -> RunOutcome:
-    """As ``executor.execute``, and once more with graphs off for all where the experiment asks so.
+    """``measure`` it, and once more with graphs off for all where the experiment asks so.
 
-    Returns the outcome of the last run made.  Raises as ``executor.execute`` does.
+    ``measure``: ``executor.execute`` with all else that it needs.
+    Returns the outcome of the last run made.  Raises what ``measure`` does.
     """
-    outcome = executor.execute(resolved, project, request, console, runtime, observer)
+    outcome = measure(resolved, request)
     if outcome.graph_failure is None or outcome.interrupted:
         return outcome
     console.print(
@@ -46,8 +42,7 @@ def execute(
         soft_wrap=True,
     )
     run_id = request.run_id and f"{request.run_id[: _LONGEST_ID - 6]}-eager"
-    again = dataclasses.replace(request, run_id=run_id)
-    return executor.execute(for_all(resolved), project, again, console, runtime, observer)
+    return measure(for_all(resolved), dataclasses.replace(request, run_id=run_id))
 
 
 def for_all(resolved: Resolved) -> Resolved:

@@ -82,6 +82,7 @@ def execute(
     Raises:
         UsageError: the run, the prompts or the published references do not fit.
         EnvironmentFault: nothing can be measured here.
+        KeyboardInterrupt: before a first start had begun.
     """
     experiment = resolved.experiment
     runtime = runtime or ProcessRuntime()
@@ -160,6 +161,8 @@ def _make_all(
                     outcome.graph_failure = start.title
                     break
     except KeyboardInterrupt:
+        if not run.paths.starts():
+            raise
         outcome.interrupted = True
     finally:
         progress.close()

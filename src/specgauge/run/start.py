@@ -19,6 +19,7 @@ from specgauge.plan import StartPlan, cells
 from specgauge.record.atomic import write_json
 from specgauge.record.documents import Launch, Outcome
 from specgauge.record.layout import FIRST_CALL, WARMUP, RunPaths, StartPaths
+from specgauge.record.runs import point_latest
 from specgauge.run.client import Client
 from specgauge.run.command import Command, build, compile_cache
 from specgauge.run.death import explained
@@ -71,6 +72,7 @@ class Start:
     ) -> None:
         self._resolved = resolved
         self._experiment = resolved.experiment
+        self._results = project.results
         self._run = run
         self._plan = plan
         self._k = k
@@ -128,6 +130,7 @@ class Start:
         try:
             with self._step("launch", "starting the server"):
                 self._server.start()
+                point_latest(self._results, self._run.folder)  # not before: it may be refused
                 self._server.wait_ready(self._progress.tick)
             self._result.ready = True
             self._result.vllm_version = self._client.version()

@@ -1,8 +1,8 @@
-"""The seed's whole experiment as one plant: four variants, two loads, two freezes of 3.2 s.
+"""The original report's experiment as one plant: four variants, two loads, two freezes of 3.2 s.
 
-The step times follow from the seed's figures (``seed-results.yaml``) and the drafts planted here:
+The step times follow from the report's figures (``seed-results.yaml``) and the drafts planted here:
 TPOT x tokens per step for concurrency 1; for concurrency 16 what makes 16 requests of 512 tokens
-last as long as the seed's cells did.  ``ngram`` and ``eagle3`` stand still for 3.2 s before any
+last as long as the report's cells did.  ``ngram`` and ``eagle3`` stand still for 3.2 s before any
 first token of the 16, once in a process, with a line of ``_topk_topp_kernel``.
 """
 
@@ -26,9 +26,9 @@ SECTIONS = {
     "ngram_improved": "ngram:4",
     "eagle3": "eagle3:3",
 }
-"""The seed's variant names to the plant's sections (method and number of speculative tokens)."""
+"""The report's variant names to the plant's sections (method and number of speculative tokens)."""
 
-# Conditional acceptance gives the seed's median acceptance lengths 2.18, 1.83 and 2.22; coverage
+# Conditional acceptance gives the report's median acceptance lengths 2.18, 1.83 and 2.22; coverage
 # the tokens per step that its TPOT at concurrency 1 implies.
 _VARIANTS: dict[str, dict[str, Any]] = {
     "vanilla": {"step_ms": {1: 44.8, 16: 47.5}},
@@ -52,7 +52,7 @@ def seed_plant(scale: float = 1.0, first_of_c16: int = REQUESTS + 1) -> Truth:
     Args:
         scale: multiplies every time; 0.1 lasts a tenth (its freezes are then 0.32 s).
         first_of_c16: number, in order of arrival from 1, of the first request at concurrency 16:
-            the frozen ones; the seed sent 16 at concurrency 1 before, without a warm-up.
+            the frozen ones; the report sent 16 at concurrency 1 before, without a warm-up.
     """
     variants = {
         SECTIONS[name]: {

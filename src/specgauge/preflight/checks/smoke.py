@@ -101,7 +101,7 @@ def spec(context: Context, model: Model, folder: str, scratch: Path) -> ServerSp
     else:
         # Which kernels and graphs are built is the real model's affair, not this one's.
         args |= {name: value for name, value in own.items() if name not in _ENGINE_ARGS}
-        args["gpu-memory-utilization"] = 0.15  # the seed's: enough for a small model on 24 GB
+        args["gpu-memory-utilization"] = 0.15  # enough for a small model on 24 GB
     real = context.server_args(context.variants[0])
     args |= {name: value for name, value in real.items() if name in _ENGINE_ARGS}
     assert context.found.program is not None
