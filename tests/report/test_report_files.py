@@ -163,7 +163,7 @@ def test_what_nothing_watched_is_told(tmp_path: Path) -> None:
     summary = summarise(run)
     write_report(run, summary, RunPaths(folder))
     text = (RunPaths(folder).analysis / "report.md").read_text()
-    assert "- not measured: vanilla c1, again at the end, repeat 0" in text
+    assert "- not measured: vanilla, again at the end: c1" in text
     terminal = shown(summary)
     assert "NOT_SCRAPED (vanilla c1): not looked at. Nothing was scraped" in terminal
     assert "DRIFT (run): not looked at" in terminal
@@ -221,3 +221,15 @@ def test_an_open_load_shows_latency_from_schedule_and_no_throughput_ratio(tmp_pa
 )
 def test_milliseconds_keep_three_digits(value: float | None, text: str) -> None:
     assert numbers.milliseconds(value) == text
+
+
+def test_missing_starts_are_a_line_each_and_rounds_count_from_one(tmp_path: Path) -> None:
+    loads = ({"requests": 8, "concurrency": 1}, {"requests": 8, "concurrency": 2})
+    starts = {("vanilla", 0): StartPlant({"c1": [BASE]})}
+    folder = write_run(tmp_path / "r", starts, loads=loads, rounds=2)
+    run = read_run(folder)
+    summary = summarise(run)
+    write_report(run, summary, RunPaths(folder))
+    text = (RunPaths(folder).analysis / "report.md").read_text()
+    assert "- not measured: vanilla, round 1: c2\n" in text
+    assert "- not measured: vanilla, round 2: c1, c2\n" in text

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specgauge.analyze.document import Summary
+from specgauge.analyze.document import MissingCell, Summary
 from specgauge.analyze.validity import too_few
 from specgauge.report import checks, energy, escape, published, tables, words
 
@@ -186,13 +186,18 @@ def _failures(summary: Summary) -> list[str]:
         for s in summary.starts
         if s.state != "complete"
     ]
-    lines += [
-        f"- not measured: {escape.inline(m.variant)} {m.load}, "
-        + ("again at the end" if m.role == "drift" else f"round {m.round}")
-        + f", repeat {m.repeat}"
-        for m in summary.missing
-    ]
+    lines += [f"- not measured: {escape.inline(line)}" for line in _missing(summary.missing)]
     return ["\n".join(lines)] if lines else []
+
+
+def _missing(cells: Sequence[MissingCell]) -> list[str]:
+    """A line a start that lacks cells: ``ngram, round 2: c1, c16``; rounds counted from 1."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        when = "again at the end" if cell.role == "drift" else f"round {cell.round + 1}"
+        again = f" repeat {cell.repeat + 1}" if cell.repeat else ""
+        found.setdefault(f"{cell.variant}, {when}", []).append(f"{cell.load}{again}")
+    return [f"{start}: {', '.join(loads)}" for start, loads in found.items()]
 
 
 def _cell(text: str) -> str:

@@ -112,8 +112,10 @@ def _claimed(summary: Summary) -> str | None:
         named = ", ".join(f"{c.variant} {c.load}" for c in below)
         return f"INDICATIVE (too few rounds for an interval, nothing is claimed): {named}."
     if below:
-        rounds = min(c.rounds for c in below)
-        many = f"{rounds} rounds" if rounds > 1 else "one round"
+        rounds = {c.rounds for c in below}
+        fewest, most = min(rounds), max(rounds)
+        many = "one round" if most == 1 else f"{most} rounds"
+        many = many if fewest == most else f"{fewest} to {most} rounds"
         return f"INDICATIVE: {many}, so no interval; neither a win nor a loss is claimed."
     return None
 
