@@ -156,11 +156,27 @@ def test_a_last_start_that_is_missing_is_one_reason_and_the_rounds_speak() -> No
             update={"load": load, "round": round_}
         )
 
-    cells = [cell("a", 0, 400.0), cell("a", 2, 300.0), cell("b", 0, 50.0)]
+    cells = [cell("a", k, 400.0 - 50 * k) for k in range(3)] + [cell("b", 0, 50.0)]
+    assert drift.check(cells, "vanilla", "a") is None
     (found,) = drift.unseen(cells, "vanilla", ["a", "b"], planned=True)
     assert found.detail.startswith("a, b: vanilla was to be measured again")
     assert found.detail.endswith("From its first counted round to its last: a -25.0%.")
     assert drift.unseen(cells, "vanilla", ["a", "b"], planned=False) == []
+
+
+@pytest.mark.parametrize(("second", "called"), [(98.0, False), (75.6, True)])
+def test_two_rounds_have_no_interval_and_their_baseline_tells(second: float, called: bool) -> None:
+    """As on a disturbed H200 host: 459 tok/s in the first round, 347 in the second."""
+    rounds = [
+        baseline("round", output_tok_s=value).model_copy(update={"round": k})
+        for k, value in enumerate((100.0, second))
+    ]
+    found = drift.check(rounds, "vanilla", "l")
+    assert (found is not None) is called
+    assert drift.unseen(rounds, "vanilla", ["l"], planned=True) == []
+    if found:
+        assert found.severity == "suspect"
+        assert "-24.4%" in found.detail
 
 
 def test_a_machine_that_drifted_drifted_for_the_matched_baseline_too(tmp_path: Path) -> None:

@@ -149,7 +149,8 @@ _ALL = (
     ),
     Explanation(
         "DRIFT", "suspect",
-        "The baseline's first and last start differ by more than 3 %: in throughput, confirmed "
+        "The baseline's first and last start (or its two rounds, which give no interval) differ by "
+        "more than 3 %: in throughput, confirmed "
         "freezes taken off; in TPOT under open loads, whose throughput is the offered rate.",
         "Something changed while measuring, and not for all variants alike.",
         "More rounds, interleaved, on a quiet machine.",

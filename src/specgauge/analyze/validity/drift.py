@@ -17,6 +17,8 @@ LIMIT = 0.03
 def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
     """Suspect, for every comparison under ``load``, when the baseline moved by more than 3 %.
 
+    Between its first round and its start at the end; without that, between its two rounds: of
+    three and more the interval tells.
     Closed loads by throughput, confirmed one-off freezes taken off: those have a verdict of their
     own and are no drift.  Open loads by TPOT: their throughput is the offered rate.
     """
@@ -99,9 +101,11 @@ def _ends(cells: Sequence[Cell], baseline: str, load: str) -> tuple[float | None
     """The baseline's first round and its last start: tokens/s, of an open load TPOT in ms."""
     mine = [c for c in cells if c.variant == baseline and c.load == load and c.verdict != "INVALID"]
     last = [c for c in mine if c.role == DRIFT_ROLE and c.excluded_because == DRIFT_ROLE]
-    first_round = min((c.round for c in mine if not c.excluded), default=None)
-    first = [c for c in mine if not c.excluded and c.round == first_round]
-    return _figure(first), _figure(last)
+    counted = [c for c in mine if not c.excluded]
+    rounds = sorted({c.round for c in counted})
+    if not last and len(rounds) == 2:
+        last = [c for c in counted if c.round == rounds[-1]]
+    return _figure([c for c in counted if c.round == rounds[0]] if rounds else []), _figure(last)
 
 
 def _figure(cells: Sequence[Cell]) -> float | None:
