@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from specgauge.record import atomic
 from specgauge.record.layout import RunPaths
-from specgauge.record.reader import frame
 from specgauge.record.schema import TELEMETRY
+from specgauge.record.tables import frame
 
 OverTime = float | None | Callable[[float], float | None]
 H200 = {"name": "NVIDIA H200", "uuid": "GPU-a", "max_sm_clock_mhz": 1980, "power_limit_w": 700.0}

@@ -18,8 +18,8 @@ from specgauge.analyze.records import CellRecord
 from specgauge.record import atomic
 from specgauge.record.documents import CellDocument, ClientSelf, ClockOffset, Launch, Outcome
 from specgauge.record.layout import CellPaths, RunPaths
-from specgauge.record.reader import frame
 from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, SCRAPE_SERIES
+from specgauge.record.tables import frame
 
 EPOCH_OFFSET = 1_796_000_000.0
 

@@ -102,6 +102,16 @@ def test_tokens_of_our_own_that_failed_are_not_foreign() -> None:
     assert "INCOMPLETE" in codes(cell)
 
 
+def test_requests_that_are_not_on_record_are_not_foreign() -> None:
+    """Rows that were lost, or lost their times: the server served them, and they were ours."""
+    built = build_cell(CLEAN)
+    for lost in (built.record.requests.iloc[:-2], built.record.requests.iloc[:0],
+                 built.record.requests.assign(t_send=float("nan"))):  # fmt: skip
+        cell = context(built, requests=lost)
+        assert "INCOMPLETE" in codes(cell)
+        assert "FOREIGN_TRAFFIC" not in codes(cell)
+
+
 def test_a_request_that_came_as_the_cell_ended_is_told_and_taints_nothing() -> None:
     seen = reason(served(build_cell(CLEAN), [(END, RUNNING, 1.0)]), "FOREIGN_TRAFFIC")
     assert (seen.severity, seen.evidence["in_flight_after"]) == ("info", 1)

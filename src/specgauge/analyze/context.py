@@ -260,7 +260,8 @@ class CellContext:
     def eos(self) -> tuple[int, ...]:
         """Tokens that end an answer, where the model's file names them."""
         model = self.setup.facts.get("model")
-        return tuple(model.get("eos_token_ids") or ()) if isinstance(model, dict) else ()
+        named = model.get("eos_token_ids") if isinstance(model, dict) else None
+        return tuple(named) if isinstance(named, list) else ()
 
     @cached_property
     def degeneration(self) -> degenerate.Degeneration | None:

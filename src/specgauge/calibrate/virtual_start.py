@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from specgauge.analyze.records import CellRecord, LogLine, StartRecord
 from specgauge.record.documents import CellDocument, ClientSelf, ClockOffset, Outcome
-from specgauge.record.reader import frame
 from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, SCRAPE_HZ, SCRAPE_SERIES
+from specgauge.record.tables import frame
 from specgauge.simulate.engine import Engine
 from specgauge.simulate.freezes import jit_messages
 from specgauge.simulate.request import Request, new_request

@@ -48,9 +48,8 @@ _ALL = (
     ),
     Explanation(
         "FREEZE", "suspect from 1 % of the cell, else info; unknown where it cannot be judged",
-        "No chunk of any running request for longer than 10 median steps (of those without "
-        "prefill, where there are enough) and 250 ms, prefill that can have been read in it taken "
-        "off. "
+        "No chunk of any running request for longer than 10 median steps (those without prefill, "
+        "where there are enough) and 250 ms, prefill that can have been read in it taken off. "
         "After a first token it is measured between chunks; "
         "before any token it is TTFT, and its size comes from a repeat of the cell. Unknown: a "
         "wait for first tokens in a run whose other prompts do not show how fast they are read.",
@@ -83,10 +82,19 @@ _ALL = (
     ),
     Explanation(
         "CLIENT_STARVED", "invalid from 1 % of the cell",
-        "A load generator that did not get the CPU: idle slots, late sends, chunks read several "
-        "at once, a clock that stepped.",
+        "A load generator that did not get the CPU: idle slots and late sends beyond an ordinary "
+        "turn-around of 1 or 2 ms each, chunks read several at once, a clock that stepped.",
         "The times then measure this client, not the server.",
         "Leave a CPU to the client, start the server in the same session, use more workers.",
+    ),
+    Explanation(
+        "SHORT_REQUESTS", "suspect",
+        "Requests so short that a healthy client's ordinary turn-around is more than 1 % of the "
+        "cell: about 1 ms from a request's end to the next one's send, under open loads 2 ms from "
+        "the schedule to the send.",
+        "That much of the throughput is the client's and the connection's, on both sides alike: a "
+        "speed-up looks smaller than it is.",
+        "Longer outputs. TTFT and E2E from the send do not hold it.",
     ),
     Explanation(
         "SERVER_STARVED", "suspect from 15 % of the cell, info from 3 %",

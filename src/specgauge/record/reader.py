@@ -9,9 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from specgauge.analyze.records import (
@@ -36,6 +33,7 @@ from specgauge.record.layout import (
     is_measured,
 )
 from specgauge.record.schema import CHUNKS, METRICS, REQUESTS, RESULTS_SCHEMA, TELEMETRY
+from specgauge.record.tables import read_table
 
 D = TypeVar("D", bound=Document)
 
@@ -49,7 +47,11 @@ def read_run(folder: Path) -> RunRecord:
         UsageError: no run there, a file of it is damaged, or it has another schema.
     """
     paths = RunPaths(folder)
-    setup = _setup(_manifest(paths))
+    manifest = _manifest(paths)
+    try:
+        setup = _setup(manifest)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UsageError(f"{paths.manifest}: its plan cannot be read: {error}") from error
     order = {variant.name: i for i, variant in enumerate(setup.variants)}
     starts = [_start(variant, k, at) for variant, k, at in paths.starts()]
     starts.sort(key=lambda s: (order.get(s.variant, len(order)), s.variant, s.start))
@@ -74,7 +76,7 @@ def _manifest(paths: RunPaths) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any] | None:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -82,6 +84,10 @@ def _json(path: Path) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise UsageError(f"{path}: expected a JSON object, found a {type(value).__name__}")
     return value
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number")
 
 
 def _document(model: type[D], path: Path) -> D | None:
@@ -125,12 +131,16 @@ def _variant(name: str, value: dict[str, Any], model: Any) -> VariantSetup:
     drafters = model.get("drafters", {}) if isinstance(model, dict) else {}
     if config is not None and value.get("drafter") in drafters:
         config = {**config, "model": drafters[value["drafter"]]}
+    if config is not None and config.get("num_speculative_tokens") is not None:
+        config = {**config, "num_speculative_tokens": int(config["num_speculative_tokens"])}
     return VariantSetup(name, config, value.get("matched_baseline"))
 
 
 def _load(value: dict[str, Any]) -> LoadSetup:
     concurrency, rate = value.get("concurrency"), value.get("rate")
-    name = f"c{concurrency}" if concurrency is not None else f"r{float(rate or 0)}"
+    concurrency = None if concurrency is None else int(concurrency)
+    rate = None if rate is None else float(rate)
+    name = f"c{concurrency}" if concurrency is not None else f"r{rate or 0.0}"
     return LoadSetup(name, int(value.get("requests", 0)), concurrency, rate)
 
 
@@ -144,8 +154,8 @@ def _start(variant: str, k: int, paths: StartPaths) -> StartRecord:
         launch=launch,
         outcome=_document(Outcome, paths.outcome),
         log=read_log(paths.server_log, launch.clock_offset if launch else 0.0),
-        metrics=_frame(paths.metrics, METRICS),
-        telemetry=_frame(paths.telemetry, TELEMETRY),
+        metrics=read_table(paths.metrics, METRICS),
+        telemetry=read_table(paths.telemetry, TELEMETRY),
         cells=tuple(c for c in cells if is_measured(c.load)),
         warmup=tuple(c for c in cells if c.load == WARMUP),
         first_call=next((c for c in cells if c.load == FIRST_CALL), None),
@@ -170,40 +180,9 @@ def read_cell(variant: str, k: int, load: str, repeat: int, paths: CellPaths) ->
         load=load,
         repeat=repeat,
         document=_document(CellDocument, paths.cell),
-        requests=_frame(paths.requests, REQUESTS),
-        chunks=_frame(paths.chunks, CHUNKS),
+        requests=read_table(paths.requests, REQUESTS),
+        chunks=read_table(paths.chunks, CHUNKS),
     )
-
-
-def _frame(path: Path, schema: pa.Schema) -> pd.DataFrame:
-    """The table at ``path``, or an empty one where there is none.
-
-    Raises:
-        UsageError: damaged, or a column of ``schema`` is missing.
-    """
-    if not path.is_file():
-        return frame(schema.empty_table())
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
-    missing = [name for name in schema.names if name not in table.column_names]
-    if missing:
-        raise UsageError(f"{path}: the columns {', '.join(missing)} are missing")
-    return frame(table)
-
-
-def frame(table: pa.Table) -> pd.DataFrame:
-    """``table`` as pandas: whole numbers that may be missing stay whole (Int64 and the like)."""
-    nullable = {
-        pa.int8(): pd.Int8Dtype(),
-        pa.int16(): pd.Int16Dtype(),
-        pa.int32(): pd.Int32Dtype(),
-        pa.int64(): pd.Int64Dtype(),
-        pa.bool_(): pd.BooleanDtype(),
-    }
-    result: pd.DataFrame = table.to_pandas(types_mapper=nullable.get)
-    return result
 
 
 def read_log(path: Path, clock_offset: float) -> tuple[LogLine, ...]:
@@ -219,11 +198,19 @@ def read_log(path: Path, clock_offset: float) -> tuple[LogLine, ...]:
         if not raw:
             continue
         text = raw
-        if stamped := _STAMPED.fullmatch(raw):
-            epoch = datetime.fromisoformat(stamped[1]).astimezone(UTC).timestamp()
+        stamped = _STAMPED.fullmatch(raw)
+        if stamped and (epoch := _epoch(stamped[1])) is not None:
             t, stream, text = epoch - clock_offset, stamped[2], stamped[3]
         found.append(LogLine(t, _stream(stream), text))
     return tuple(found)
+
+
+def _epoch(stamp: str) -> float | None:
+    """Seconds since 1970, None if there is no such date."""
+    try:
+        return datetime.fromisoformat(stamp).astimezone(UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def _stream(letter: str) -> Literal["O", "E"]:

@@ -103,6 +103,16 @@ TELEMETRY = pa.schema(
 are looked at in the first row of each second and null in the others; null there as well: the
 driver did not say who is on the card."""
 
+ALWAYS_THERE = {
+    "requests": ("index", "slot", "state", "prompt_tokens", "output_tokens", "max_tokens"),
+    "chunks": ("request", "seq", "t", "t_user", "tokens"),
+    "metrics": ("t", "name", "labels"),
+    "telemetry": ("t",),
+}
+"""Columns that are never null, by the file's name."""
+
+STATES = ("ok", "failed", "cut")
+
 TELEMETRY_HZ = 5.0
 TENANTS_EVERY = 5
 """Samples from one look at the tenants to the next: 1 Hz."""

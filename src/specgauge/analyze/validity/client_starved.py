@@ -8,8 +8,11 @@ What it costs, as a share of the cell:
   request of each slot waited after the start barrier beyond the earliest, is summed and divided by
   (slots x duration).  It is an upper bound: the server's own end-of-stream lies inside.  Without
   kernel stamps a late read cannot be told from a late chunk, and only the rest is seen.
+  Of each span ``TURN_AROUND_S`` is what a client needs that waits for nobody: no starvation, and
+  where requests are so short that it shows all the same, SHORT_REQUESTS says so.
 - Open loops: late sends.  Latencies count from the schedule, so what the client sent late is in
-  them: summed lateness / summed end-to-end latency from the schedule.
+  them: summed lateness / summed end-to-end latency from the schedule, ``LATE_SEND_S`` taken off
+  each likewise.
 - Bursts: a client that was not running gets several chunks at once when it wakes.  The gaps then
   say nothing, whatever they add up to.  A gap counts as a burst if it is under 0.2 ms (no engine
   step of any model is) and the kernel's stamps do not prove it: chunks with stamps of their own
@@ -33,6 +36,12 @@ CODE = "CLIENT_STARVED"
 COST_LIMIT = 0.01
 """Share of a cell that the client may cost: a third of the 3 % that an expert's five rounds can
 resolve, so it never makes a verdict."""
+TURN_AROUND_S = 1e-3
+"""From a request's last chunk to its slot's next send: a healthy client and the server's own end of
+stream take 0.2 to 0.3 ms together on an idle machine, a whole one on two cores shared with vLLM."""
+LATE_SEND_S = 2e-3
+"""From the schedule to the send: a timer that wakes on whole milliseconds, and a connection of its
+own for every request.  0.8 ms at the median and 1.3 at p90 on an idle machine."""
 BURST_GAP_S = 0.2e-3
 """Nothing steps faster: SmolLM2-135M on an H200 takes 1.45 ms."""
 BURST_SHARE = 0.2
@@ -51,6 +60,8 @@ class Starvation:
     """Closed loops: slots idle between requests / (slots x duration)."""
     late_share: float | None
     """Open loops: sends behind schedule / latency from the schedule."""
+    beyond_share: float
+    """The one or the other, ``ordinary_s`` taken off each span of it."""
     burst_share: float
     """Gaps under 0.2 ms that the kernel does not vouch for / gaps."""
     delay_mean_s: float | None
@@ -61,8 +72,18 @@ class Starvation:
 
     @property
     def cost(self) -> float:
-        """Share of the cell that would be gone without the client's delays."""
+        """Share of the cell that would be gone had the client got its CPU."""
+        return self.beyond_share
+
+    @property
+    def turn_around(self) -> float:
+        """Share of the cell between requests, an ordinary turn-around included."""
         return max(self.idle_share or 0.0, self.late_share or 0.0)
+
+
+def ordinary_s(concurrency: int | None) -> float:
+    """What a client that waits for nobody takes before a send, closed loops or open, seconds."""
+    return TURN_AROUND_S if concurrency else LATE_SEND_S
 
 
 def starvation(
@@ -75,9 +96,14 @@ def starvation(
     """Measure it from the records of one cell."""
     stamped = chunks[chunks["kernel"].fillna(False).astype(bool)]
     delay = (stamped["t_user"] - stamped["t"]).to_numpy(dtype=np.float64)
+    share, beyond = (
+        (_idle_share(requests, concurrency, off) if concurrency else _late_share(requests, off))
+        for off in (0.0, ordinary_s(concurrency))
+    )
     return Starvation(
-        idle_share=_idle_share(requests, concurrency) if concurrency else None,
-        late_share=None if concurrency else _late_share(requests),
+        idle_share=share if concurrency else None,
+        late_share=None if concurrency else share,
+        beyond_share=beyond or 0.0,
         burst_share=_burst_share(chunks),
         delay_mean_s=float(delay.mean()) if delay.size else None,
         delay_max_s=float(delay.max()) if delay.size else None,
@@ -85,22 +111,22 @@ def starvation(
     )
 
 
-def _idle_share(requests: pd.DataFrame, concurrency: int) -> float | None:
-    """Idle time of the slots / (slots x duration)."""
+def _idle_share(requests: pd.DataFrame, concurrency: int, off_s: float) -> float | None:
+    """Idle time of the slots, ``off_s`` less a span, / (slots x duration)."""
     sent = requests.dropna(subset=["t_send"]).sort_values(["slot", "t_send"], kind="stable")
     first, last = sent["t_send"].min(), sent["t_last"].max()
     if sent.empty or pd.isna(last) or last <= first:
         return None
     before = sent.groupby("slot")["t_last"].shift()
-    between = (sent["t_send"] - before).clip(lower=0).sum()
+    between = (sent["t_send"] - before - off_s).clip(lower=0).sum()
     opening = sent.drop_duplicates("slot")
-    late_start = (opening["t_send"] - first).sum()
+    late_start = (opening["t_send"] - first - off_s).clip(lower=0).sum()
     return float(between + late_start) / (concurrency * float(last - first))
 
 
-def _late_share(requests: pd.DataFrame) -> float | None:
-    """Lateness of the sends / latency from the schedule."""
-    late = (requests["t_send"] - requests["t_scheduled"]).clip(lower=0).sum()
+def _late_share(requests: pd.DataFrame, off_s: float) -> float | None:
+    """Lateness of the sends, ``off_s`` less each, / latency from the schedule."""
+    late = (requests["t_send"] - requests["t_scheduled"] - off_s).clip(lower=0).sum()
     latency = (requests["t_last"] - requests["t_scheduled"]).sum()
     return float(late) / float(latency) if latency > 0 else None
 
@@ -114,25 +140,31 @@ def _burst_share(chunks: pd.DataFrame) -> float:
     return int(((gap < BURST_GAP_S) & ~both).sum()) / of if of else 0.0
 
 
-def check(cell: CellContext) -> Reason | None:
-    """Invalid if the client cost more than 1 % of the cell, or its reads came in bursts."""
+def of_cell(cell: CellContext) -> Starvation:
+    """What the client did to ``cell``."""
     document = cell.cell.document
     clients = document.clients if document else []
-    found = starvation(
+    return starvation(
         cell.requests,
         cell.chunks,
         concurrency=cell.load.concurrency,
         waits_s=tuple(c.wait_s for c in clients if c.wait_s is not None),
     )
+
+
+def check(cell: CellContext) -> Reason | None:
+    """Invalid if the client cost more than 1 % of the cell, or its reads came in bursts."""
+    found = of_cell(cell)
+    starved = found.cost > COST_LIMIT
     seen: list[str] = []
     if found.burst_share > BURST_SHARE:
         seen.append(
             f"{found.burst_share:.0%} of the gaps between chunks are under 0.2 ms: chunks were "
             "read late, several at once"
         )
-    if found.idle_share is not None and found.idle_share > COST_LIMIT:
+    if found.idle_share is not None and starved:
         seen.append(f"slots stood idle between requests for {found.idle_share:.1%} of the cell")
-    if found.late_share is not None and found.late_share > COST_LIMIT:
+    if found.late_share is not None and starved:
         seen.append(f"requests were sent late: {found.late_share:.1%} of the latency is that")
     if not seen:
         return None

@@ -53,7 +53,7 @@ def foreign(cell: CellContext) -> Foreign | None:
     """The surplus over the cell's window; None where the counters or the scrapes are missing.
 
     One of ours that failed may or may not be among the requests that ended, so that surplus is
-    taken over all that were sent.
+    taken over all that were sent; where not all are on record, over all that were planned.
     """
     window, counters = cell.whole_window, cell.start.counters
     if window is None:
@@ -65,11 +65,12 @@ def foreign(cell: CellContext) -> Foreign | None:
     sent = cell.requests[cell.requests["t_send"].notna()]
     # as the server counted ours, where it told: a prompt that it lengthened is nobody else's
     read = int(sent["usage_prompt_tokens"].fillna(sent["prompt_tokens"]).sum())
-    known = bool((cell.requests["state"] == "ok").all())
+    recorded = len(sent) >= cell.load.requests
+    known = recorded and bool((cell.requests["state"] == "ok").all())
     generated = counters.delta("vllm:generation_tokens_total", window) if known else None
     ours = int(cell.requests["output_tokens"].sum())
     return Foreign(
-        max(round(finished) - len(sent), 0),
+        max(round(finished) - max(len(sent), cell.load.requests), 0),
         max(round(prompts) - read, 0),
         max(round(generated) - ours, 0) if generated is not None else 0,
         _in_flight(counters, window.t0),

@@ -16,6 +16,8 @@ def check(cell: CellContext) -> Reason | None:
     cut = int((requests["state"] == "cut").sum())
     distinct = int(requests["index"].nunique())
     retried = len(requests) - distinct
+    ended = requests[(requests["state"] == "ok") & (requests["output_tokens"] > 0)]
+    timeless = int(ended[["t_send", "t_first", "t_last"]].isna().any(axis=1).sum())
     missing = max(planned - distinct, 0)
     seen = [
         f"{count} {what}"
@@ -24,6 +26,7 @@ def check(cell: CellContext) -> Reason | None:
             (cut, "cut off while running"),
             (missing, "never sent or not recorded"),
             (retried, "sent more than once"),
+            (timeless, "ended well, but without their times on record"),
         )
         if count
     ]
