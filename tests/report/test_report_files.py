@@ -163,7 +163,7 @@ def test_what_nothing_watched_is_told(tmp_path: Path) -> None:
     summary = summarise(run)
     write_report(run, summary, RunPaths(folder))
     text = (RunPaths(folder).analysis / "report.md").read_text()
-    assert "- not measured: vanilla c1, again at the end, repeat 0" in text
+    assert "- not measured: vanilla, again at the end: c1" in text
     terminal = shown(summary)
     assert "NOT_SCRAPED (vanilla c1): not looked at. Nothing was scraped" in terminal
     assert "DRIFT (run): not looked at" in terminal

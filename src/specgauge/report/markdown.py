@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from specgauge.analyze.document import Summary
 from specgauge.analyze.validity import too_few
 from specgauge.report import checks, energy, escape, published, tables, words
+from specgauge.report.alike import Seen
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
@@ -155,7 +156,8 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
     rows = ["| code | severity | where | seen | what to do |", "| --- | --- | --- | --- | --- |"]
     rows += [
         " | ".join(
-            ["", s.reason.code, _severity(s), escape.inline(_where(s.where)),
+            ["", s.reason.code, _severity(s),
+             escape.inline(s.places if notes else ", ".join(s.where)),
              escape.inline(s.reason.detail), _cell(s.reason.remedy or "nothing"), ""]
         ).strip()
         for s in seen
@@ -163,17 +165,12 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
     return ["\n".join(rows)]
 
 
-def _severity(seen: words.Seen) -> str:
+def _severity(seen: Seen) -> str:
     reason = seen.reason
     if reason.severity == "info" and reason.code != too_few.CODE:
         return reason.severity
     scope = {"step": " (step figures only)", "claim": " (that claim only)", "cell": ""}
     return reason.severity + scope[reason.scope]
-
-
-def _where(places: Sequence[str]) -> str:
-    shown = ", ".join(places[:6])
-    return f"{shown} and {len(places) - 6} more" if len(places) > 6 else shown
 
 
 def _failures(summary: Summary) -> list[str]:
@@ -186,11 +183,14 @@ def _failures(summary: Summary) -> list[str]:
         for s in summary.starts
         if s.state != "complete"
     ]
+    absent: dict[tuple[str, str], list[str]] = {}
+    for m in summary.missing:
+        when = "again at the end" if m.role == "drift" else f"round {m.round}"
+        load = m.load + (f" repeat {m.repeat}" if m.repeat else "")
+        absent.setdefault((m.variant, when), []).append(load)
     lines += [
-        f"- not measured: {escape.inline(m.variant)} {m.load}, "
-        + ("again at the end" if m.role == "drift" else f"round {m.round}")
-        + f", repeat {m.repeat}"
-        for m in summary.missing
+        f"- not measured: {escape.inline(variant)}, {when}: {', '.join(loads)}"
+        for (variant, when), loads in absent.items()
     ]
     return ["\n".join(lines)] if lines else []
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from specgauge.analyze.document import Cell, Reason, Summary
 from specgauge.report import numbers, tables
+from specgauge.report.alike import Seen, together
 
 SEVERITIES = ("invalid", "suspect", "unknown", "info")
 STARVED, DRIFTED = 0.5, 0.2
@@ -16,16 +16,8 @@ NOTICEABLE = 0.03
 """Relative difference below which a sentence does not call two values different."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A reason and where it was seen."""
-
-    reason: Reason
-    where: tuple[str, ...]
-
-
 def reasons(summary: Summary) -> list[Seen]:
-    """Every reason of the run, equal ones together, the gravest first."""
+    """Every reason of the run, those of one kind together, the gravest first."""
     places: dict[tuple[str, str, str], list[str]] = {}
     first: dict[tuple[str, str, str], Reason] = {}
     for where, reason in _all_reasons(summary):
@@ -34,7 +26,7 @@ def reasons(summary: Summary) -> list[Seen]:
         if where not in places.setdefault(group, []):
             places[group].append(where)
     found = [Seen(reason, tuple(places[group])) for group, reason in first.items()]
-    return sorted(found, key=lambda s: SEVERITIES.index(s.reason.severity))
+    return together(sorted(found, key=lambda s: SEVERITIES.index(s.reason.severity)))
 
 
 def _all_reasons(summary: Summary) -> Iterator[tuple[str, Reason]]:
@@ -112,8 +104,10 @@ def _claimed(summary: Summary) -> str | None:
         named = ", ".join(f"{c.variant} {c.load}" for c in below)
         return f"INDICATIVE (too few rounds for an interval, nothing is claimed): {named}."
     if below:
-        rounds = min(c.rounds for c in below)
+        rounds, most = min(c.rounds for c in below), max(c.rounds for c in below)
         many = f"{rounds} rounds" if rounds > 1 else "one round"
+        if most > rounds:
+            many = f"at most {most} rounds"
         return f"INDICATIVE: {many}, so no interval; neither a win nor a loss is claimed."
     return None
 
