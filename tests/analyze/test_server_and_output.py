@@ -152,6 +152,23 @@ def test_a_hypervisor_that_takes_the_cpu() -> None:
     ).detail  # fmt: skip
 
 
+@pytest.mark.parametrize(("taken", "severity"), [(0.05, None), (0.25, "info"), (0.8, "suspect")])
+def test_what_a_hypervisor_takes_does_not_vanish_among_many_cpus(
+    taken: float, severity: str | None
+) -> None:
+    """``taken``: CPU seconds a second, of a machine with 32."""
+    built = build_cell(Plant(requests=20))
+    document = built.record.document
+    assert document is not None
+    seconds = document.t_end - document.t_begin
+    load = {"steal_s_before": 10.0, "steal_s_after": 10.0 + taken * seconds}
+    cell = context(built, document={"host_load": load})
+    cell = replace(cell, setup=replace(cell.setup, facts={"machine": {"cores": 32}}))
+    assert ("SERVER_STARVED" in codes(cell)) is (severity is not None)
+    if severity:
+        assert reason(cell, "SERVER_STARVED").severity == severity
+
+
 def test_a_speed_up_is_judged_before_the_degenerate_part_too() -> None:
     built = lifted(build_cell(Plant(requests=20, k=6, coverage=0.1), variant="ngram"), 30)
     requests, chunks = degenerate.before(built.record.requests, built.record.chunks)
