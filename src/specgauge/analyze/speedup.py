@@ -302,7 +302,8 @@ def _comparison(
         tainting.append(copied.code)
     notes = {r.detail: r for c in mine if not c.excluded for r in c.reasons
              if r.code == "FORCED_TRAIT"}  # fmt: skip
-    few = too_few.rounds(len(measured)) if used else _unpaired(mine, base)
+    each = [math.exp(r.log_ratio) for r in measured]
+    few = too_few.rounds(each) if used else _unpaired(mine, base)
     return Comparison(
         variant=mine[0].variant,
         against=base[0].variant,
@@ -313,7 +314,7 @@ def _comparison(
         low=ratio.low if ratio else None,
         high=ratio.high if ratio else None,
         rounds=len(measured),
-        per_round=[math.exp(r.log_ratio) for r in measured],
+        per_round=each,
         verdict=verdict,
         reasons=list(dict.fromkeys(tainting)),
         headline=headline,

@@ -62,6 +62,7 @@ def together(rows: Sequence[Seen]) -> list[Seen]:
         judged = reason.scope == "claim" and reason.severity != "info"
         told_apart = reason.severity == "invalid" or (judged and reason.code != degenerate.CODE)
         kind: tuple[object, ...] = (at,)
+        told_apart = told_apart or (reason.evidence.get("rounds") or 0) > 1  # each round's ratio
         if reason.code in KINDS and not told_apart:
             words = _NUMBER.sub("#", reason.detail)
             kind = (reason.code, reason.severity, reason.scope, reason.remedy, words)

@@ -14,7 +14,9 @@ from specgauge.report.alike import Seen
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
-    "first chunk): the headline latency. **Step** gap between a request's chunks.",
+    "first chunk): the headline latency. **Step** gap between a request's chunks, its mean: steps "
+    "that also read other requests' prompts are in it, so the median (`summary.json`) is nearer to "
+    "a step of decoding alone.",
     "**Output throughput** output tokens / (last chunk − first send). **Speed-up** variant against "
     "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
     "prompts of the paired ratio.",
@@ -58,6 +60,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         "## Result",
         *([f"**{escape.inline(text)}**"] if (text := words.standing(summary)) else []),
         tables.headline(summary).markdown(),
+        *([escape.line(text)] if (text := words.fewer_rounds(summary)) else []),
         *_corrected(summary),
         "## Recommendation",
         "\n".join(_recommendations(summary)),
@@ -175,14 +178,7 @@ def _severity(seen: Seen) -> str:
 
 def _failures(summary: Summary) -> list[str]:
     """Starts that did not end well, and planned cells that nobody measured."""
-    lines = [
-        "- "
-        + escape.line(
-            f"{s.variant}, start {s.start}: {s.state}" + (f": {s.error}" if s.error else "")
-        )
-        for s in summary.starts
-        if s.state != "complete"
-    ]
+    lines = [f"- {escape.line(text)}" for text in words.failed_starts(summary)]
     absent: dict[tuple[str, str], list[str]] = {}
     for m in summary.missing:
         when = "again at the end" if m.role == "drift" else f"round {m.round}"

@@ -33,7 +33,11 @@ def headline(summary: Summary) -> RenderableType:
     if standing := words.standing(summary):
         parts.append(Text(standing, style="bold yellow"))
     parts += [_table(summary), *(Text(text) for text in words.corrected(summary))]
+    if fewer := words.fewer_rounds(summary):
+        parts.append(Text(escape.printable(fewer), style="dim"))
     parts.append(Text(words.status(summary)))
+    failed = words.failed_starts(summary, replaced=False)
+    parts += [Text(escape.printable(text), style="red") for text in failed]
     parts += _doubts(summary)
     parts += [Text(escape.printable(item.text)) for item in summary.recommendations]
     return Group(*parts)

@@ -61,6 +61,19 @@ def status(summary: Summary) -> str:
     return text + "."
 
 
+def failed_starts(summary: Summary, *, replaced: bool = True) -> list[str]:
+    """Each start that did not end well, and why where that is known.
+
+    ``replaced``: also those in whose place another one ended well.
+    """
+    good = {(s.variant, s.round, s.role) for s in summary.starts if s.state == "complete"}
+    return [
+        f"{s.variant}, start {s.start}: {s.state}" + (f": {s.error}" if s.error else "")
+        for s in summary.starts
+        if s.state != "complete" and (replaced or (s.variant, s.round, s.role) not in good)
+    ]
+
+
 def disturbed(summary: Summary) -> str | None:
     """What shook the machine so that the figures tell of it and not of the method; else None."""
     drift, waited = 0.0, 0.0
@@ -110,6 +123,21 @@ def _claimed(summary: Summary) -> str | None:
             many = f"at most {most} rounds"
         return f"INDICATIVE: {many}, so no interval; neither a win nor a loss is claimed."
     return None
+
+
+def fewer_rounds(summary: Summary) -> str | None:
+    """That some speed-ups are not the ratio of the means beside them; None where all are."""
+    claims = [c for c in summary.comparisons if c.headline and c.speedup is not None]
+    counted = {(c.load, c.round) for c in summary.cells
+               if c.variant == summary.baseline and not c.excluded}  # fmt: skip
+    most = {load.name: sum(name == load.name for name, _ in counted) for load in summary.loads}
+    fewer = dict.fromkeys(c.variant for c in claims if c.rounds < most.get(c.load, 0))
+    if not fewer:
+        return None
+    return (
+        f"{', '.join(fewer)}: fewer rounds than the baseline. Their speed-ups are against its "
+        "same rounds, not against its mean in this table."
+    )
 
 
 def corrected(summary: Summary) -> list[str]:
