@@ -14,6 +14,7 @@ from specgauge.analyze.document import Summary
 from specgauge.analyze.summary import summarise
 from specgauge.record.reader import read_run
 from specgauge.report import markdown, words
+from specgauge.report.figures import throughput
 from specgauge.report.terminal import headline
 
 C1 = ({"requests": 8, "concurrency": 1},)
@@ -84,3 +85,28 @@ def test_why_a_start_failed_is_told_where_the_run_ends(tmp_path: Path) -> None:
     again = summarise(read_run(folder))
     assert "x, start 0: failed" not in terminal(again)
     assert "x, start 0: failed" in markdown.render(again, {})
+
+
+def test_the_numbers_on_many_bars_do_not_touch(tmp_path: Path) -> None:
+    """Five variants at four loads, as a run on a real card has them."""
+    names = ("vanilla", *(f"x{i}" for i in range(4)))
+    summary = of(tmp_path / "r", {(n, 0): start(0.03 - 1e-4 * i) for i, n in enumerate(names)}, 1)
+    loads = [summary.loads[0].model_copy(update={"name": f"c{c}", "concurrency": c})
+             for c in (1, 4, 16, 64)]  # fmt: skip
+    cells = [
+        c.model_copy(
+            update={
+                "load": load.name,
+                "concurrency": load.concurrency,
+                "observed": c.observed.model_copy(update={"total_tok_s": 24_000.0 + 100 * i}),
+            }
+        )
+        for load in loads
+        for i, c in enumerate(summary.cells)
+    ]
+    drawn = throughput.draw(summary.model_copy(update={"loads": loads, "cells": cells}))
+    assert drawn is not None
+    drawn.savefig(io.BytesIO(), format="png")
+    boxes = [text.get_window_extent() for text in drawn.axes[0].texts]
+    assert len(boxes) == 20
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

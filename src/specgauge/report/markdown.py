@@ -111,7 +111,7 @@ def _measured(summary: Summary) -> str:
     loads = ", ".join(f"{load.name} ({load.requests} requests)" for load in summary.loads)
     lines = [
         f"Model {summary.model}; vLLM {', '.join(versions) or 'of unknown version'}"
-        + (f"; {machine}" if (machine := _machine(facts.get("machine"))) else ""),
+        + (f"; {machine}" if (machine := _machine(facts.get("machine"), facts.get("gpu"))) else ""),
         f"Loads {loads}; {summary.rounds} round{'s' if summary.rounds != 1 else ''}; baseline "
         f"{summary.baseline}",
         *([f"Prompts: {text}"] if (text := _workload(facts.get("workload"))) else []),
@@ -120,10 +120,15 @@ def _measured(summary: Summary) -> str:
     return "\n".join(f"- {escape.line(line)}" for line in lines)
 
 
-def _machine(value: Any) -> str:
+def _machine(value: Any, measured: Any) -> str:
+    """The card that was measured (of several in the machine), processor, memory."""
     if not isinstance(value, dict):
         return ""
     shown = []
+    if isinstance(measured, dict) and measured.get("name"):
+        count = len(gpus) if isinstance(gpus := value.get("gpus"), list) else 1
+        shown.append(f"{measured['name']}" + (f" (one of {count})" if count > 1 else ""))
+        value = {key: item for key, item in value.items() if key not in ("gpu", "gpus")}
     for key in ("gpu", "gpus", "cpu"):
         if value.get(key):
             shown.append(_plain(value[key]))
