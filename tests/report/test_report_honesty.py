@@ -244,3 +244,8 @@ def test_one_card_of_several_is_not_told_as_several(tmp_path: Path) -> None:
     }
     text = markdown.render(summary.model_copy(update={"environment": environment}), {})
     assert "; NVIDIA H200 (one of 2), 32 cores" in text
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.0075, "100%"), (0.12, "12%"), (None, "–")])
+def test_more_than_every_step_is_not_drafted_for(value: float | None, text: str) -> None:
+    assert numbers.coverage(value) == text

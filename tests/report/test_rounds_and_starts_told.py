@@ -110,3 +110,12 @@ def test_the_numbers_on_many_bars_do_not_touch(tmp_path: Path) -> None:
     boxes = [text.get_window_extent() for text in drawn.axes[0].texts]
     assert len(boxes) == 20
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_a_runner_chosen_by_the_environment_is_named(tmp_path: Path) -> None:
+    """Its log has no line of it: `on the V2 runner` beside silence reads as alike."""
+    folder = write_run(tmp_path / "r", {("vanilla", 0): start(0.03)}, loads=C1)
+    launch = folder / "vanilla" / "start-0" / "launch.json"
+    chosen = {"env": {"VLLM_USE_V2_MODEL_RUNNER": "0"}}
+    launch.write_text(json.dumps({**json.loads(launch.read_text()), **chosen}))
+    assert "V1 model runner" in markdown.render(summarise(read_run(folder)), {})
