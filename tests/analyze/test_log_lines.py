@@ -92,6 +92,7 @@ def test_jit_line(text: str, backend: str, kernel: str) -> None:
     found = lines.jit(line(f"WARNING {text}. This causes a latency spike; consider warmup."))
     assert found is not None
     assert (found.backend, found.kernel) == (backend, kernel)
+    assert found.name == kernel.removesuffix(" (shape 3)")
 
 
 def test_ordinary_lines_hold_nothing() -> None:

@@ -113,6 +113,30 @@ def test_requests_that_the_engine_does_not_have_yet_are_not_thrown_out() -> None
     assert "FRONT_END" not in codes(context(gauged(3.9, 0.0)))
 
 
+@pytest.mark.parametrize(("share", "outside"), [(0.02, None), (0.2, 0.8)])
+def test_the_engine_s_own_times_are_believed_before_the_gauges(
+    share: float, outside: float | None
+) -> None:
+    """The gauges say that 0.5 of 4 were outside; ``share`` of the requests' time they were."""
+    built = gauged(3.5, 0.0)
+    requests = built.record.requests
+    held = (1 - share) * float((requests["t_last"] - requests["t_send"]).sum())
+    queue, running = (f"vllm:request_{x}_time_seconds" for x in ("queue", "inference"))
+    last = Event(built.events[-1].t, {
+        (f"{queue}_sum", "{}"): 0.25 * held, (f"{queue}_count", "{}"): 20,
+        (f"{running}_sum", "{}"): 0.75 * held, (f"{running}_count", "{}"): 20,
+    })  # fmt: skip
+    cell = context(replace(built, events=[*built.events, last]))
+    assert ("FRONT_END" in codes(cell)) is (outside is not None)
+    if outside is not None:
+        found = reason(cell, "FRONT_END")
+        assert found.evidence["outside"] == pytest.approx(outside)
+        assert "in the engine's batch or queue, by its own times" in found.detail
+    others = Event(last.t, {**last.grown, (f"{running}_count", "{}"): 21})
+    strange = context(replace(built, events=[*built.events, others]))
+    assert reason(strange, "FRONT_END").evidence["outside"] == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize(("running", "called"), [(3.65, False), (2.6, True)])
 def test_short_answers_leave_slots_empty_while_the_next_request_enters(
     running: float, called: bool
@@ -150,6 +174,23 @@ def test_a_hypervisor_that_takes_the_cpu() -> None:
     assert "hypervisor took 6.00 s" in reason(
         context(built, document={"host_load": stolen}), "SERVER_STARVED"
     ).detail  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "severity"), [(0.05, None), (0.25, "info"), (0.8, "suspect")])
+def test_what_a_hypervisor_takes_does_not_vanish_among_many_cpus(
+    taken: float, severity: str | None
+) -> None:
+    """``taken``: CPU seconds a second, of a machine with 32."""
+    built = build_cell(Plant(requests=20))
+    document = built.record.document
+    assert document is not None
+    seconds = document.t_end - document.t_begin
+    load = {"steal_s_before": 10.0, "steal_s_after": 10.0 + taken * seconds}
+    cell = context(built, document={"host_load": load})
+    cell = replace(cell, setup=replace(cell.setup, facts={"machine": {"cores": 32}}))
+    assert ("SERVER_STARVED" in codes(cell)) is (severity is not None)
+    if severity:
+        assert reason(cell, "SERVER_STARVED").severity == severity
 
 
 def test_a_speed_up_is_judged_before_the_degenerate_part_too() -> None:

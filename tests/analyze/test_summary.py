@@ -210,6 +210,32 @@ def test_drift_of_the_baseline_taints_the_comparisons(
     assert exit_code(summary, strict=False) == ExitCode.MEASURED
 
 
+@pytest.mark.parametrize(("later", "drifted"), [(0.0304, False), (0.036, True)])
+def test_two_rounds_of_the_baseline_that_differ_taint_as_a_last_start_would(
+    tmp_path: Path, later: float, drifted: bool
+) -> None:
+    starts = {
+        ("vanilla", 0): vanilla(0.03),
+        ("x", 0): other(0.02),
+        ("vanilla", 1): vanilla(later, round=1),
+        ("x", 1): other(0.0201, round=1),
+    }
+    folder = write_run(tmp_path / "r", starts, loads=C1, rounds=2)
+    summary = summarise(read_run(folder))
+    found = [r.detail for r in summary.reasons if r.severity == "suspect"]
+    assert [x.split(" between ")[1][:15] for x in found] == ["its first round"] * drifted
+    assert of(summary).verdict == ("SUSPECT" if drifted else "VALID")
+
+
+def test_an_interval_holds_what_the_baseline_changed_between_three_rounds(tmp_path: Path) -> None:
+    starts = {("vanilla", k): vanilla(0.03 + 0.003 * k, round=k) for k in range(3)}
+    starts |= {("x", k): other(0.02 + 1e-4 * k, round=k) for k in range(3)}
+    summary = summarise(read_run(write_run(tmp_path / "r", starts, loads=C1, rounds=3)))
+    assert summary.reasons == []
+    assert of(summary).verdict == "VALID"
+    assert of(summary).low is not None
+
+
 @pytest.mark.parametrize(
     ("last", "state", "words", "code", "missing"),
     [

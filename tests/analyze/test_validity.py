@@ -252,8 +252,26 @@ def test_first_call_taken_by_the_warmup_is_told() -> None:
     seen = reason(context(built, warmup=warm, first=True), "FIRST_CALL")
     assert seen.severity == "info"
     assert seen.evidence["cost_s"] == pytest.approx(1.7)
+    assert seen.detail.endswith("it was a warm-up request.")
     assert "FIRST_CALL" not in codes(context(built, warmup=warm, first=False))
     assert "FIRST_CALL" not in codes(context(built, warmup=warm[1:] * 2, first=True))
+
+
+def test_what_the_log_saw_compiled_in_the_first_call_is_named() -> None:
+    warm = tuple(
+        build_cell(Plant(requests=1, ttft_s=ttft), load="warmup", repeat=i, t0=900.0 + 20 * i)
+        for i, ttft in enumerate((1.8, 0.1))
+    )
+    begin = warm[0].record.document
+    assert begin is not None
+    told = "Triton kernel JIT compilation during inference: {}. This causes a latency spike"
+    found = context(build_cell(CLEAN), warmup=tuple(w.record for w in warm), first=True)
+    log = tuple(LogLine(t, "O", told.format(name)) for t, name in (
+        (begin.t_begin - 1, "before"), (begin.t_begin + 2, "sample_kernel"), (921.0, "later")
+    ))  # fmt: skip
+    start = replace(found.start, record=replace(found.start.record, log=log))
+    seen = reason(replace(found, start=start), "FIRST_CALL")
+    assert seen.detail.endswith("warm-up request. Compiled in it, by the log: sample_kernel.")
 
 
 def test_first_call_inside_a_measured_cell_is_suspect() -> None:

@@ -234,3 +234,18 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
         seen.append({p.name: p.read_bytes() for p in files})
     assert seen[0] == seen[1]
     assert any(name.endswith(".png") for name in seen[0])
+
+
+def test_one_card_of_several_is_not_told_as_several(tmp_path: Path) -> None:
+    summary = summary_of(tmp_path / "r", {("vanilla", 0): vanilla(0.03)})
+    environment = {
+        "machine": {"gpus": ["NVIDIA H200", "NVIDIA H200"], "cores": 32},
+        "gpu": {"name": "NVIDIA H200"},
+    }
+    text = markdown.render(summary.model_copy(update={"environment": environment}), {})
+    assert "; NVIDIA H200 (one of 2), 32 cores" in text
+
+
+@pytest.mark.parametrize(("value", "text"), [(1.0075, "100%"), (0.12, "12%"), (None, "–")])
+def test_more_than_every_step_is_not_drafted_for(value: float | None, text: str) -> None:
+    assert numbers.coverage(value) == text

@@ -31,6 +31,21 @@ class _Load:
         mine = (c for c in self.cells if (c.variant, c.load) == (variant, self.name))
         return any(not c.excluded for c in mine)
 
+    def measured(self, variant: str) -> bool:
+        """Whether there is a cell of ``variant``, counting or not."""
+        return any((c.variant, c.load) == (variant, self.name) for c in self.cells)
+
+    def without_rivals(self) -> str:
+        """Why nothing compares where the baseline's measurement counts."""
+        if all(v.name == self.setup.baseline for v in self.setup.variants):
+            return f"only the baseline ({self.setup.baseline}) is part of this run"
+        return "no variant's measurement counts there"
+
+    def is_synthetic(self, variant: str) -> bool:
+        """Whether its acceptance is drawn: it measures a cost and is no setting to deploy."""
+        config = self.setup.variant(variant).speculative_config or {}
+        return config.get("rejection_sample_method") == "synthetic"
+
     def price(self, variant: str) -> str:
         """What is worse with ``variant``, as a sentence; empty if nothing is."""
         named = tradeoffs.worse(self.cells, variant, self.setup.baseline, self.name)
@@ -71,11 +86,22 @@ def _believed(headline: Comparison, comparisons: Sequence[Comparison]) -> Compar
 def _for_load(
     load: _Load, rows: Sequence[Comparison], usable: Sequence[Comparison]
 ) -> Recommendation:
+    drawn = [c for c in usable if load.is_synthetic(c.variant)]
+    usable = [c for c in usable if c not in drawn]
     if not usable:
-        if rows:
+        if drawn:
+            best = max(drawn, key=_speedup)
+            why = (
+                f"acceptance was synthetic. {best.variant} at {_times(best)} the baseline's "
+                f"{_what(best)}{_doubt(best)} is the highest: what a drafter of that acceptance "
+                "would give on this card. Its outputs are no answers: nobody can serve it"
+            )
+        elif rows:
             why = "no variant has a usable comparison with the baseline (see the verdicts)"
         elif load.has(load.setup.baseline):
-            why = "no variant's measurement counts there"
+            why = load.without_rivals()
+        elif load.measured(load.setup.baseline):
+            why = f"no measurement of the baseline ({load.setup.baseline}) counts there"
         else:
             why = f"this run has no measured baseline ({load.setup.baseline}) to compare with"
         return load.says(None, f"nothing can be recommended: {why}.", claimed=False)
@@ -89,7 +115,8 @@ def _indicative(load: _Load, points: Sequence[Comparison]) -> Recommendation:
     best = max(points, key=_speedup)
     sound = [c for c in points if c.verdict == "VALID"]
     count = max(c.rounds for c in points)
-    rounds = "One round" if count == 1 else f"{count} rounds"
+    fewer = "At most " if count > min(c.rounds for c in points) else ""
+    rounds = "One round" if count == 1 else f"{fewer}{count} rounds"
     unclaimed = f"{rounds}: neither a win nor a loss is claimed"
     if _speedup(best) <= 1 + MATERIAL:
         return load.says(

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from specgauge.analyze import claims, stats
+from specgauge.analyze.degenerate import MIN_BEFORE
 from specgauge.analyze.derived import FREEZE, taken_off
 from specgauge.analyze.document import Cell, Comparison, Reason
 from specgauge.analyze.fingerprint import Fingerprint
@@ -149,7 +150,7 @@ def _against(
         tpot = tpot.model_copy(update={"notes": [*tpot.notes, unpaired]})
     found.append(tpot)
     seen_of_both = _unlike(paired(mine, base), evidence)
-    if degraded := _degenerate(mine, base, rounds, evidence):
+    if degraded := _degenerate(mine, base, rounds, latencies, evidence):
         seen_of_both.append(degraded)
     return [_with_reasons(c, seen_of_both, mine[0].concurrency == 1) for c in found]
 
@@ -175,15 +176,34 @@ def _unlike(rounds: Sequence[tuple[list[Cell], list[Cell]]], evidence: Evidence)
 
 
 def _degenerate(
-    mine: Sequence[Cell], base: Sequence[Cell], rounds: Sequence[RoundRatio], evidence: Evidence
+    mine: Sequence[Cell],
+    base: Sequence[Cell],
+    rounds: Sequence[RoundRatio],
+    latencies: Mapping[CellKey, pd.DataFrame],
+    evidence: Evidence,
 ) -> Reason | None:
-    """Whether the TPOT speed-up (``rounds``) is another one before outputs degenerate."""
+    """Whether the TPOT speed-up (``rounds``) is another one before outputs degenerate.
+
+    A side that drafts nothing gains nothing by repetition and is taken whole: cut at its own loops
+    it would be left with its first tokens, which others' prefill slows.  Where hardly anything lies
+    before, the cells say so, and no speed-up is made of it.
+    """
+    drafting = [c for c in (*mine, *base) if evidence.configs.get(c.variant) and not c.excluded]
     known = evidence.latencies_before
-    if any(key(c) not in known for c in (*mine, *base) if not c.excluded):
+    if not drafting or any(key(c) not in known for c in drafting):
         return None
+    if any(_share_before(latencies[key(c)], known[key(c)]) < MIN_BEFORE for c in drafting):
+        return None
+    before = {**latencies, **{key(c): known[key(c)] for c in drafting}}
     whole = stats.ratio([r.log_ratio for r in rounds])
-    cut = stats.ratio([r.log_ratio for r in tpot_rounds(mine, base, known)])
+    cut = stats.ratio([r.log_ratio for r in tpot_rounds(mine, base, before)])
     return degenerate.check_speedup(whole.value if whole else None, cut.value if cut else None)
+
+
+def _share_before(whole: pd.DataFrame, before: pd.DataFrame) -> float:
+    """Of the tokens after first chunks, those before outputs degenerate."""
+    counts = [float((f["output_tokens"] - f["first_tokens"]).sum()) for f in (before, whole)]
+    return counts[0] / counts[1] if counts[1] else 0.0
 
 
 def _lossy(
@@ -282,7 +302,8 @@ def _comparison(
         tainting.append(copied.code)
     notes = {r.detail: r for c in mine if not c.excluded for r in c.reasons
              if r.code == "FORCED_TRAIT"}  # fmt: skip
-    few = too_few.rounds(len(measured)) if used else _unpaired(mine, base)
+    each = [math.exp(r.log_ratio) for r in measured]
+    few = too_few.rounds(each) if used else _unpaired(mine, base)
     return Comparison(
         variant=mine[0].variant,
         against=base[0].variant,
@@ -293,7 +314,7 @@ def _comparison(
         low=ratio.low if ratio else None,
         high=ratio.high if ratio else None,
         rounds=len(measured),
-        per_round=[math.exp(r.log_ratio) for r in measured],
+        per_round=each,
         verdict=verdict,
         reasons=list(dict.fromkeys(tainting)),
         headline=headline,

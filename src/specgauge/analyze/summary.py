@@ -303,6 +303,11 @@ def _unseen_drifts(
     return drift.unseen(cells, setup.baseline, [load.name for load in loads], planned)
 
 
+RUNNER_SWITCH = "VLLM_USE_V2_MODEL_RUNNER"
+"""Environment variable that chooses the runner; the server's log does not name one so chosen."""
+_RUNNERS = {"0": "V1", "1": "V2"}
+
+
 def _start(start: StartContext) -> Start:
     record, read = start.record, start.traits
     launch, outcome = record.launch, record.outcome
@@ -318,7 +323,8 @@ def _start(start: StartContext) -> Start:
             variant=record.variant,
             start=record.start,
             vllm_version=start.version,
-            runner=read.runner,
+            runner=read.runner
+            or (_RUNNERS.get(launch.env.get(RUNNER_SWITCH, "")) if launch else None),
             async_scheduling=read.async_scheduling,
             kv_cache_tokens=read.kv_cache_tokens,
             attention_backend=read.attention_backend,

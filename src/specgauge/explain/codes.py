@@ -150,16 +150,17 @@ _ALL = (
     Explanation(
         "DEGENERATE", "suspect",
         "Outputs that repeat themselves or run on after their end, where tokens per step before "
-        "that differ by more than 5 % from the whole.",
+        "that, or the TPOT speed-up with it, differ by more than 5 % from the whole. Only of what "
+        "drafts: a baseline gains nothing by repetition.",
         "A drafter guesses repetition for nothing: ngram gained 3-5x on a model with dummy "
         "weights.",
         "Sample as in production, let outputs end at EOS, use prompts that ask for long answers.",
     ),
     Explanation(
         "DRIFT", "suspect",
-        "The baseline's first and last start (or its two rounds, which give no interval) differ by "
-        "more than 3 %: in throughput, confirmed "
-        "freezes taken off; in TPOT under open loads, whose throughput is the offered rate.",
+        "The baseline's first and last start differ by more than 3 %: in throughput, confirmed "
+        "freezes taken off; in TPOT under open loads, whose throughput is the offered rate. "
+        "Without a last start, its first and last round, where they are too few for an interval.",
         "Something changed while measuring, and not for all variants alike.",
         "More rounds, interleaved, on a quiet machine.",
     ),

@@ -10,10 +10,13 @@ from typing import Any
 from specgauge.analyze.document import MissingCell, Summary
 from specgauge.analyze.validity import too_few
 from specgauge.report import checks, energy, escape, published, tables, words
+from specgauge.report.alike import Seen
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
-    "first chunk): the headline latency. **Step** gap between a request's chunks.",
+    "first chunk): the headline latency. **Step** gap between a request's chunks, its mean: steps "
+    "that also read other requests' prompts are in it, so the median (`summary.json`) is nearer to "
+    "a step of decoding alone.",
     "**Output throughput** output tokens / (last chunk − first send). **Speed-up** variant against "
     "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
     "prompts of the paired ratio.",
@@ -57,6 +60,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         "## Result",
         *([f"**{escape.inline(text)}**"] if (text := words.standing(summary)) else []),
         tables.headline(summary).markdown(),
+        *([escape.line(text)] if (text := words.fewer_rounds(summary)) else []),
         *_corrected(summary),
         "## Recommendation",
         "\n".join(_recommendations(summary)),
@@ -107,7 +111,7 @@ def _measured(summary: Summary) -> str:
     loads = ", ".join(f"{load.name} ({load.requests} requests)" for load in summary.loads)
     lines = [
         f"Model {summary.model}; vLLM {', '.join(versions) or 'of unknown version'}"
-        + (f"; {machine}" if (machine := _machine(facts.get("machine"))) else ""),
+        + (f"; {machine}" if (machine := _machine(facts.get("machine"), facts.get("gpu"))) else ""),
         f"Loads {loads}; {summary.rounds} round{'s' if summary.rounds != 1 else ''}; baseline "
         f"{summary.baseline}",
         *([f"Prompts: {text}"] if (text := _workload(facts.get("workload"))) else []),
@@ -116,10 +120,15 @@ def _measured(summary: Summary) -> str:
     return "\n".join(f"- {escape.line(line)}" for line in lines)
 
 
-def _machine(value: Any) -> str:
+def _machine(value: Any, measured: Any) -> str:
+    """The card that was measured (of several in the machine), processor, memory."""
     if not isinstance(value, dict):
         return ""
     shown = []
+    if isinstance(measured, dict) and measured.get("name"):
+        count = len(gpus) if isinstance(gpus := value.get("gpus"), list) else 1
+        shown.append(f"{measured['name']}" + (f" (one of {count})" if count > 1 else ""))
+        value = {key: item for key, item in value.items() if key not in ("gpu", "gpus")}
     for key in ("gpu", "gpus", "cpu"):
         if value.get(key):
             shown.append(_plain(value[key]))
@@ -155,7 +164,8 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
     rows = ["| code | severity | where | seen | what to do |", "| --- | --- | --- | --- | --- |"]
     rows += [
         " | ".join(
-            ["", s.reason.code, _severity(s), escape.inline(_where(s.where)),
+            ["", s.reason.code, _severity(s),
+             escape.inline(s.places if notes else ", ".join(s.where)),
              escape.inline(s.reason.detail), _cell(s.reason.remedy or "nothing"), ""]
         ).strip()
         for s in seen
@@ -163,7 +173,7 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
     return ["\n".join(rows)]
 
 
-def _severity(seen: words.Seen) -> str:
+def _severity(seen: Seen) -> str:
     reason = seen.reason
     if reason.severity == "info" and reason.code != too_few.CODE:
         return reason.severity
@@ -171,21 +181,9 @@ def _severity(seen: words.Seen) -> str:
     return reason.severity + scope[reason.scope]
 
 
-def _where(places: Sequence[str]) -> str:
-    shown = ", ".join(places[:6])
-    return f"{shown} and {len(places) - 6} more" if len(places) > 6 else shown
-
-
 def _failures(summary: Summary) -> list[str]:
     """Starts that did not end well, and planned cells that nobody measured."""
-    lines = [
-        "- "
-        + escape.line(
-            f"{s.variant}, start {s.start}: {s.state}" + (f": {s.error}" if s.error else "")
-        )
-        for s in summary.starts
-        if s.state != "complete"
-    ]
+    lines = [f"- {escape.line(text)}" for text in words.failed_starts(summary)]
     lines += [f"- not measured: {escape.inline(line)}" for line in _missing(summary.missing)]
     return ["\n".join(lines)] if lines else []
 

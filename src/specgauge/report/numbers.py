@@ -39,6 +39,11 @@ def percent(value: float | None) -> str:
     return MISSING if value is None else f"{value:.1%}" if value < 0.1 else f"{value:.0%}"
 
 
+def coverage(value: float | None) -> str:
+    """A share of steps in percent: at most all, however many chunks (under 1 %) held two steps."""
+    return percent(None if value is None else min(value, 1.0))
+
+
 def times(value: float | None) -> str:
     """A speed-up; never rounded onto 1.00x from either side."""
     return MISSING if value is None else words.times(value)

@@ -42,7 +42,7 @@ _FIGURES = (
     Column("step_ms", "step ms", numbers.milliseconds),
     Column("acceptance_length", "acceptance length", lambda v: numbers.number(v, 2)),
     Column("tokens_per_step", "tokens per step", lambda v: numbers.number(v, 2)),
-    Column("draft_coverage", "coverage", numbers.percent),
+    Column("draft_coverage", "coverage", numbers.coverage),
     Column("efficiency", "efficiency", numbers.percent),
     Column("prefix_cache_hit_rate", "prefix-cache hits", numbers.percent),
 )

@@ -33,7 +33,11 @@ def headline(summary: Summary) -> RenderableType:
     if standing := words.standing(summary):
         parts.append(Text(standing, style="bold yellow"))
     parts += [_table(summary), *(Text(text) for text in words.corrected(summary))]
+    if fewer := words.fewer_rounds(summary):
+        parts.append(Text(escape.printable(fewer), style="dim"))
     parts.append(Text(words.status(summary)))
+    failed = words.failed_starts(summary, replaced=False)
+    parts += [Text(escape.printable(text), style="red") for text in failed]
     parts += _doubts(summary)
     parts += [Text(escape.printable(item.text)) for item in summary.recommendations]
     return Group(*parts)
@@ -55,15 +59,14 @@ def _doubts(summary: Summary) -> list[RenderableType]:
             if told[seen.reason.code] > TOLD_AT_MOST:
                 continue
             colour = "red" if seen.reason.severity == "invalid" else "yellow"
-            where = ", ".join(seen.where)
             parts.append(
                 Text(
-                    escape.printable(f"{seen.reason.code} ({where}): {seen.reason.detail}"),
+                    escape.printable(f"{seen.reason.code} ({seen.places}): {seen.reason.detail}"),
                     style=colour,
                 )
             )
         elif seen.reason.severity == "unknown" and seen.reason.code != monitor_off.CODE:
-            parts.append(Text(f"{seen.reason.code} ({', '.join(seen.where)}): not looked at. "
+            parts.append(Text(f"{seen.reason.code} ({seen.places}): not looked at. "
                               f"{seen.reason.detail}", style="dim"))  # fmt: skip
     more = [f"{code}: {n - TOLD_AT_MOST} more in the report." for code, n in told.items()
             if n > TOLD_AT_MOST]  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from specgauge.analyze.document import Cell, Reason, Summary
 from specgauge.report import numbers, tables
+from specgauge.report.alike import Seen, together
 
 SEVERITIES = ("invalid", "suspect", "unknown", "info")
 STARVED, DRIFTED = 0.5, 0.2
@@ -16,16 +16,8 @@ NOTICEABLE = 0.03
 """Relative difference below which a sentence does not call two values different."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A reason and where it was seen."""
-
-    reason: Reason
-    where: tuple[str, ...]
-
-
 def reasons(summary: Summary) -> list[Seen]:
-    """Every reason of the run, equal ones together, the gravest first."""
+    """Every reason of the run, those of one kind together, the gravest first."""
     places: dict[tuple[str, str, str], list[str]] = {}
     first: dict[tuple[str, str, str], Reason] = {}
     for where, reason in _all_reasons(summary):
@@ -34,7 +26,7 @@ def reasons(summary: Summary) -> list[Seen]:
         if where not in places.setdefault(group, []):
             places[group].append(where)
     found = [Seen(reason, tuple(places[group])) for group, reason in first.items()]
-    return sorted(found, key=lambda s: SEVERITIES.index(s.reason.severity))
+    return together(sorted(found, key=lambda s: SEVERITIES.index(s.reason.severity)))
 
 
 def _all_reasons(summary: Summary) -> Iterator[tuple[str, Reason]]:
@@ -67,6 +59,19 @@ def status(summary: Summary) -> str:
     if summary.missing:
         text += f"; {len(summary.missing)} planned cells not measured"
     return text + "."
+
+
+def failed_starts(summary: Summary, *, replaced: bool = True) -> list[str]:
+    """Each start that did not end well, and why where that is known.
+
+    ``replaced``: also those in whose place another one ended well.
+    """
+    good = {(s.variant, s.round, s.role) for s in summary.starts if s.state == "complete"}
+    return [
+        f"{s.variant}, start {s.start}: {s.state}" + (f": {s.error}" if s.error else "")
+        for s in summary.starts
+        if s.state != "complete" and (replaced or (s.variant, s.round, s.role) not in good)
+    ]
 
 
 def disturbed(summary: Summary) -> str | None:
@@ -112,12 +117,27 @@ def _claimed(summary: Summary) -> str | None:
         named = ", ".join(f"{c.variant} {c.load}" for c in below)
         return f"INDICATIVE (too few rounds for an interval, nothing is claimed): {named}."
     if below:
-        rounds = {c.rounds for c in below}
-        fewest, most = min(rounds), max(rounds)
-        many = "one round" if most == 1 else f"{most} rounds"
-        many = many if fewest == most else f"{fewest} to {most} rounds"
+        rounds, most = min(c.rounds for c in below), max(c.rounds for c in below)
+        many = f"{rounds} rounds" if rounds > 1 else "one round"
+        if most > rounds:
+            many = f"at most {most} rounds"
         return f"INDICATIVE: {many}, so no interval; neither a win nor a loss is claimed."
     return None
+
+
+def fewer_rounds(summary: Summary) -> str | None:
+    """That some speed-ups are not the ratio of the means beside them; None where all are."""
+    claims = [c for c in summary.comparisons if c.headline and c.speedup is not None]
+    counted = {(c.load, c.round) for c in summary.cells
+               if c.variant == summary.baseline and not c.excluded}  # fmt: skip
+    most = {load.name: sum(name == load.name for name, _ in counted) for load in summary.loads}
+    fewer = dict.fromkeys(c.variant for c in claims if c.rounds < most.get(c.load, 0))
+    if not fewer:
+        return None
+    return (
+        f"{', '.join(fewer)}: fewer rounds than the baseline. Their speed-ups are against its "
+        "same rounds, not against its mean in this table."
+    )
 
 
 def corrected(summary: Summary) -> list[str]:

@@ -54,6 +54,11 @@ class JitLine:
     backend: str
     kernel: str
 
+    @property
+    def name(self) -> str:
+        """The kernel alone: a verbose monitor adds its signature, some hundreds of letters."""
+        return self.kernel.split(" (", 1)[0]
+
 
 def number(text: str | None) -> float | None:
     """``'1,024.5'`` as a float; None for nothing, ``nan`` and ``inf``."""

@@ -11,6 +11,22 @@ LIMIT = 0.05
 """Difference in tokens per step: as much of a speed-up would be the degenerate part's."""
 
 
+REAL = (
+    "Sample as in production, let outputs end (ignore_eos: false), or use prompts that ask for "
+    "long answers."
+)
+SYNTHETIC = (
+    "None here: acceptance is drawn and not these outputs' doing, but how often a draft is found "
+    "is. Real outputs repeat less and are drafted for less often: read the speed-up as what full "
+    "coverage costs and gives, or serve real weights."
+)
+
+
+def _is_synthetic(cell: CellContext) -> bool:
+    config = cell.variant.speculative_config or {}
+    return config.get("rejection_sample_method") == "synthetic"
+
+
 def check(cell: CellContext) -> Reason | None:
     """Suspect when tokens per step before it differ by more than 5 % from the whole, or hardly
     anything lies before it; info where outputs degenerate without that.  Nothing where only few do
@@ -32,8 +48,7 @@ def check(cell: CellContext) -> Reason | None:
         severity="suspect" if suspect else "info",
         detail=f"{found.requests} of {found.of} outputs repeat themselves or run on after their "
         f"end: {found.tokens_per_step:.2f} tokens per step in all, {before}.",
-        remedy="Sample as in production, let outputs end (ignore_eos: false), or use prompts that "
-        "ask for long answers.",
+        remedy=SYNTHETIC if _is_synthetic(cell) else REAL,
         evidence={
             "requests": found.requests,
             "tokens_per_step": found.tokens_per_step,

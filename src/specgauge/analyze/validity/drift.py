@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from specgauge.analyze.document import Cell, Reason
 from specgauge.analyze.records import DRIFT_ROLE
-from specgauge.analyze.stats import geometric_mean
+from specgauge.analyze.stats import MIN_ROUNDS, geometric_mean
 
 CODE = "DRIFT"
 
@@ -17,12 +17,15 @@ LIMIT = 0.03
 def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
     """Suspect, for every comparison under ``load``, when the baseline moved by more than 3 %.
 
-    Between its first round and its start at the end; without that, between its two rounds: of
-    three and more the interval tells.
     Closed loads by throughput, confirmed one-off freezes taken off: those have a verdict of their
-    own and are no drift.  Open loads by TPOT: their throughput is the offered rate.
+    own and are no drift.  Open loads by TPOT: their throughput is the offered rate.  Without a last
+    start its rounds speak, where they are too few for an interval that would hold the change.
     """
     begin, end = _ends(cells, baseline, load)
+    between = "the first and the last start"
+    if end is None:
+        begin, end = _few_rounds(cells, baseline, load)
+        between = "its first round and its last, too few for an interval that would hold it"
     if begin is None or end is None:
         return None
     change = end / begin - 1
@@ -33,7 +36,7 @@ def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
         code=CODE,
         severity="suspect",
         detail=f"{load}: {baseline} went from {begin:.1f} to {end:.1f} {what} ({change:+.1%}) "
-        "between the first and the last start.",
+        f"between {between}.",
         remedy="Something changed while measuring (heat, other work on the machine): more rounds, "
         "interleaved, on a quiet machine.",
         evidence={
@@ -74,7 +77,8 @@ def _why_unseen(cells: Sequence[Cell], baseline: str, load: str, planned: bool) 
     mine = [c for c in cells if c.variant == baseline and c.load == load]
     last = [c for c in mine if c.role == DRIFT_ROLE]
     begin, end = _ends(cells, baseline, load)
-    if not (planned or last) or None not in (begin, end):
+    looked_at = None not in (begin, end) or None not in _few_rounds(cells, baseline, load)
+    if looked_at or not (planned or last):
         return None
     if end is not None:
         return "no cell of its first start counts"
@@ -87,25 +91,33 @@ def _between_rounds(cells: Sequence[Cell], baseline: str, loads: Sequence[str]) 
     """A sentence: by how much the baseline's last counted round differs from its first."""
     changes = []
     for load in loads:
-        mine = [c for c in cells if c.variant == baseline and c.load == load and not c.excluded]
-        rounds = sorted({c.round for c in mine})
-        if len(rounds) < 2:
-            continue
-        first, last = (_figure([c for c in mine if c.round == rounds[k]]) for k in (0, -1))
-        if first and last:
-            changes.append(f"{load} {last / first - 1:+.1%}")
+        by_round = _by_round(cells, baseline, load)
+        if len(by_round) > 1 and by_round[0] and by_round[-1]:
+            changes.append(f"{load} {by_round[-1] / by_round[0] - 1:+.1%}")
     return f" From its first counted round to its last: {', '.join(changes)}." if changes else ""
+
+
+def _few_rounds(
+    cells: Sequence[Cell], baseline: str, load: str
+) -> tuple[float | None, float | None]:
+    """The baseline's first round and its last, of two and more that give no interval."""
+    by_round = _by_round(cells, baseline, load)
+    return (by_round[0], by_round[-1]) if 1 < len(by_round) < MIN_ROUNDS else (None, None)
+
+
+def _by_round(cells: Sequence[Cell], baseline: str, load: str) -> list[float | None]:
+    """The baseline's figure in each counted round."""
+    mine = [c for c in cells if c.variant == baseline and c.load == load and not c.excluded]
+    return [_figure([c for c in mine if c.round == k]) for k in sorted({c.round for c in mine})]
 
 
 def _ends(cells: Sequence[Cell], baseline: str, load: str) -> tuple[float | None, float | None]:
     """The baseline's first round and its last start: tokens/s, of an open load TPOT in ms."""
     mine = [c for c in cells if c.variant == baseline and c.load == load and c.verdict != "INVALID"]
     last = [c for c in mine if c.role == DRIFT_ROLE and c.excluded_because == DRIFT_ROLE]
-    counted = [c for c in mine if not c.excluded]
-    rounds = sorted({c.round for c in counted})
-    if not last and len(rounds) == 2:
-        last = [c for c in counted if c.round == rounds[-1]]
-    return _figure([c for c in counted if c.round == rounds[0]] if rounds else []), _figure(last)
+    first_round = min((c.round for c in mine if not c.excluded), default=None)
+    first = [c for c in mine if not c.excluded and c.round == first_round]
+    return _figure(first), _figure(last)
 
 
 def _figure(cells: Sequence[Cell]) -> float | None:

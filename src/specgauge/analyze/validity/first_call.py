@@ -53,7 +53,8 @@ def check(cell: CellContext) -> Reason | None:
 
 
 def _repeated(cell: CellContext) -> Reason | None:
-    first, again = (latency.per_request(w.requests, w.chunks) for w in cell.start.record.warmup[:2])
+    warmup = cell.start.record.warmup
+    first, again = (latency.per_request(w.requests, w.chunks) for w in warmup[:2])
     if len(first) != 1 or len(again) != 1:
         return None
     cost = float(first["e2e"].iloc[0] - again["e2e"].iloc[0])
@@ -64,10 +65,21 @@ def _repeated(cell: CellContext) -> Reason | None:
         code=CODE,
         severity="info",
         detail=f"The start's first request took {cost:.2f} s longer than the same request again "
-        f"(first token after {ttft:.2f} s, then {ttft_again:.2f} s); it was a warm-up request.",
+        f"(first token after {ttft:.2f} s, then {ttft_again:.2f} s); it was a warm-up request."
+        f"{_compiled(cell, warmup[0])}",
         remedy=None,
         evidence={"cost_s": cost, "ttft_s": ttft, "ttft_again_s": ttft_again},
     )
+
+
+def _compiled(cell: CellContext, record: CellRecord) -> str:
+    """What the JIT monitor saw of ``record``; nothing where nothing watched or it had no line."""
+    document = record.document
+    if document is None:
+        return ""
+    lines = [x for x in cell.start.jit_lines if document.t_begin <= x.t <= document.t_end]
+    kernels = ", ".join(dict.fromkeys(line.name for line in lines))
+    return f" Compiled in it, by the log: {kernels}." if kernels else ""
 
 
 def _sent_again(cell: CellContext, again: CellRecord) -> Reason | None:

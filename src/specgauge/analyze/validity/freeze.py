@@ -134,7 +134,7 @@ def _reason(
 
 def _cause(cell: CellContext, freeze: Freeze) -> tuple[str | None, list[str]]:
     """(code of the cause, kernels compiled inside)."""
-    kernels = [j.kernel for j in cell.jit_lines_in(freeze)]
+    kernels = [j.name for j in cell.jit_lines_in(freeze)]
     if kernels:
         return "JIT", list(dict.fromkeys(kernels))
     begin = cell.span.t0 if cell.span else None

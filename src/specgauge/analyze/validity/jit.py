@@ -24,7 +24,7 @@ def check(cell: CellContext) -> Reason | None:
     ]
     if not alone:
         return None
-    kernels = list(dict.fromkeys(line.kernel for line in alone))
+    kernels = list(dict.fromkeys(line.name for line in alone))
     return Reason(
         code=CODE,
         severity="info",

@@ -16,6 +16,11 @@ as much again is somebody else."""
 NOTED = 0.03
 """And from which it is told at all: three times what starts differ by."""
 
+BUSY = 4
+"""CPUs that a server and its client keep busy: the engine's loop, the API, the client, a scraper.
+The hypervisor takes from those that run: spread over all CPUs of a large machine it would vanish.
+On 32 of them 1.4 s in a cell of 3 s was in an H200 run whose baseline had slowed by 11 %."""
+
 _CUT = {"VLLM::EngineCor": "VLLM::EngineCore"}
 """The kernel keeps fifteen letters of a name."""
 
@@ -51,7 +56,7 @@ def check(cell: CellContext) -> Reason | None:
     if "steal_s_before" in load and "steal_s_after" in load:
         stolen = load["steal_s_after"] - load["steal_s_before"]
         machine = cell.setup.facts.get("machine")
-        cores = machine.get("cores") or 1 if isinstance(machine, dict) else 1
+        cores = min(BUSY, machine.get("cores") or 1 if isinstance(machine, dict) else 1)
         if stolen > NOTED * seconds * cores:
             shares.append(stolen / seconds / cores)
             evidence["steal_s"] = stolen

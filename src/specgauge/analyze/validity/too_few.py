@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specgauge.analyze import throughput
+from specgauge.analyze import throughput, words
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason
 from specgauge.analyze.stats import MIN_ROUNDS, samples_for
 
 CODE = "TOO_FEW"
+
+PER_ROUND = "per_round"
+"""Evidence: the speed-ups of a comparison's rounds."""
 
 PERCENTILES = (0.5, 0.9, 0.99)
 
@@ -37,18 +40,23 @@ def check(cell: CellContext) -> Reason | None:
     )
 
 
-def rounds(count: int) -> Reason | None:
-    """Strikes win and loss from a comparison of fewer than three rounds."""
+def rounds(ratios: Sequence[float]) -> Reason | None:
+    """Strikes win and loss from a comparison of fewer than three rounds; tells what two gave.
+
+    ``ratios``: the speed-up of each round.  Their mean alone would hide that two differ.
+    """
+    count = len(ratios)
     if count >= MIN_ROUNDS:
         return None
+    each = ", ".join(words.times(ratio) for ratio in ratios)
     return Reason(
         code=CODE,
         severity="info",
         scope="claim",
-        detail=f"{count} round{'s' if count != 1 else ''}: a point, no interval; neither a win nor "
-        "a loss is claimed.",
+        detail=(f"{count} rounds ({each})" if count > 1 else "1 round")
+        + ": a point, no interval; neither a win nor a loss is claimed.",
         remedy=f"At least {MIN_ROUNDS} rounds; five resolve about 2 %.",
-        evidence={"rounds": count},
+        evidence={"rounds": count, PER_ROUND: each},
     )
 
 

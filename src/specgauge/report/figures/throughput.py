@@ -17,6 +17,8 @@ CAPTION = (
 
 SIDE_BY_SIDE = 8
 """Bars whose verdicts fit beside each other; of more, they are written upwards."""
+NUMBERS_SIDE_BY_SIDE = 12
+"""Bars whose numbers do, without a verdict."""
 
 
 def draw(summary: Summary) -> Figure | None:
@@ -59,9 +61,10 @@ def draw(summary: Summary) -> Figure | None:
                     axes.plot([x] * len(values), values, **style.DOT)
                 verdict = style.mark(shown)
                 text = numbers.number(height, 1 if height < 100 else 0)
-                crowded = bool(verdict) and len(names) * len(loads) > SIDE_BY_SIDE
+                most = SIDE_BY_SIDE if verdict else NUMBERS_SIDE_BY_SIDE
+                crowded = len(names) * len(loads) > most
                 axes.annotate(
-                    f"{text} {verdict}" if crowded else f"{verdict}\n{text}".strip(),
+                    f"{text} {verdict}".strip() if crowded else f"{verdict}\n{text}".strip(),
                     (x, max(values)),
                     xytext=(0, 2),
                     textcoords="offset points",
