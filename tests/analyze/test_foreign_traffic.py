@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+from contexts import CLEAN, changed, codes, context, reason
 from synthetic_run import Built, Plant, build_cell
-from test_validity import CLEAN, changed, codes, context, reason
 
 from specgauge.analyze.context import CellContext, StartContext
 from specgauge.analyze.counters import Counters

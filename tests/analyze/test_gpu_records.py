@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contexts import context
 from frozen import stop
 from gpu_plant import H200, Card, plant, samples
 from synthetic_run import BASE, Built, Plant, StartPlant, build_cell, write_run, write_small_run
-from test_validity import context
 
 from specgauge.analyze import figures, validity
 from specgauge.analyze.context import CellContext

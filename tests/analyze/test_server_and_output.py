@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from contexts import codes, context, reason
 from synthetic_run import Built, Event, Plant, build_cell
-from test_validity import codes, context, reason
 
 from specgauge.analyze import degenerate, latency, validity
 from specgauge.analyze.validity.degenerate import check_speedup

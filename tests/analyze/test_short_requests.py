@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from contexts import codes, context, reason
 from synthetic_run import Plant, build_cell
-from test_validity import codes, context, reason
 
 from specgauge.analyze import validity
 

@@ -3,92 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
-from bench_json import h200, vllm_bench
-from synthetic_run import EPOCH_OFFSET, NGRAM, Built, Plant, build_cell, scrapes
+from contexts import CLEAN, WATCHED, changed, codes, context, reason
+from synthetic_run import Plant, build_cell
 
 from specgauge.analyze import validity
 from specgauge.analyze.context import CellContext, StartContext
 from specgauge.analyze.counters import Counters
-from specgauge.analyze.document import Reason
 from specgauge.analyze.figures import observe
-from specgauge.analyze.log import traits
 from specgauge.analyze.log.traits import EngineTraits
 from specgauge.analyze.records import (
-    CellRecord,
-    LoadSetup,
     LogLine,
-    RunSetup,
-    StartRecord,
-    VariantSetup,
 )
-from specgauge.analyze.validity import client_starved, forced_trait
-from specgauge.record.documents import ClockOffset
+from specgauge.analyze.validity import forced_trait
 from specgauge.record.schema import METRICS
-
-OTHER = '{"engine":"1"}'
-WATCHED = EngineTraits(jit_monitor=True)
-
-
-def context(
-    built: Built,
-    *,
-    requests: pd.DataFrame | None = None,
-    chunks: pd.DataFrame | None = None,
-    document: dict[str, object] | None = None,
-    extra: dict[str, float] | None = None,
-    variant: VariantSetup | None = None,
-    warmup: tuple[CellRecord, ...] = (),
-    first: bool = False,
-    again: CellRecord | None = None,
-    own: EngineTraits = WATCHED,
-    baseline: EngineTraits | None = None,
-) -> CellContext:
-    """A cell's context; the keywords change one thing each."""
-    record = built.record
-    assert record.document is not None
-    record = replace(
-        record,
-        requests=record.requests if requests is None else requests,
-        chunks=record.chunks if chunks is None else chunks,
-        document=record.document.model_copy(update=document or {}),
-    )
-    assert built.record.document is not None
-    t0, t1 = built.record.document.t_begin - 1, built.record.document.t_end + 1
-    metrics = scrapes(built.events, t0, t1).to_pandas()
-    middle = (t0 + t1) / 2
-    rows = [(middle, name, OTHER, value) for name, value in (extra or {}).items()]
-    rows += [(t0, name, OTHER, 0.0) for name in extra or {}]
-    metrics = pd.concat([metrics, pd.DataFrame(rows, columns=METRICS.names)])
-    start = StartRecord(record.variant, 0, None, None, (), metrics, (record,), warmup, again)
-    setup = RunSetup(
-        "e", "r", "m", "vanilla",
-        (VariantSetup("vanilla"), variant or VariantSetup("ngram", NGRAM)),
-        (LoadSetup("c1", record.document.planned_requests, 1),),
-    )  # fmt: skip
-    return CellContext(record, StartContext(start, Counters(metrics), own), setup, baseline, first)
-
-
-def codes(cell: CellContext) -> list[str]:
-    return [r.code for r in validity.check_cell(cell)]
-
-
-def reason(cell: CellContext, code: str) -> Reason:
-    (found,) = [r for r in validity.check_cell(cell) if r.code == code]
-    return found
-
-
-CLEAN = Plant(requests=20)
-
-
-def changed(built: Built, row: int, **values: object) -> pd.DataFrame:
-    frame = built.record.requests.copy()
-    for column, value in values.items():
-        frame.loc[row, column] = value
-    return frame
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
@@ -173,74 +103,6 @@ def test_foreign_requests_are_named_and_explain_the_tokens() -> None:
     assert seen.severity == "invalid"
     assert seen.evidence == {"requests": 2, "prompt_tokens": 90}
     assert "TOKEN_MISMATCH" not in codes(cell)
-
-
-def test_idle_slots_cost_what_was_planted() -> None:
-    """Each request takes 1.99 s; the client pauses 40 ms before each but the first."""
-    built = build_cell(replace(CLEAN, idle_s=0.04))
-    seen = reason(context(built), "CLIENT_STARVED")
-    assert seen.severity == "invalid"
-    share = seen.evidence["idle_share"]
-    assert share == pytest.approx(19 * 0.0401 / (20 * 1.99 + 19 * 0.0401), rel=0.01)
-
-
-@pytest.mark.parametrize(("idle", "called"), [(0.009, False), (0.041, True)])
-def test_threshold_of_idle_slots(idle: float, called: bool) -> None:
-    """Half the threshold (1 % of 1.99 s is 20 ms) is never called, twice always."""
-    cell = context(build_cell(replace(CLEAN, idle_s=idle)))
-    assert ("CLIENT_STARVED" in codes(cell)) is called
-
-
-def test_a_late_read_of_the_last_chunk_is_idle_time() -> None:
-    cell = context(build_cell(replace(CLEAN, read_delay_s=0.05)))
-    assert "read" in reason(cell, "CLIENT_STARVED").detail
-
-
-def test_the_last_wave_costs_nothing() -> None:
-    """One request a slot: reading late delays nobody's send, and kernel stamps stay true."""
-    plant = Plant(requests=4, concurrency=4, read_delay_s=0.5)
-    assert "CLIENT_STARVED" not in codes(context(build_cell(plant)))
-
-
-def test_late_sends_of_an_open_load() -> None:
-    late = replace(Plant(requests=20, concurrency=None, rate=2.0), idle_s=0.1)
-    seen = reason(context(build_cell(late)), "CLIENT_STARVED")
-    assert seen.evidence["late_share"] == pytest.approx(0.1 / 2.09, rel=0.01)
-
-
-def bunched(built: Built, every: int, *, kernel: bool, shared: int) -> pd.DataFrame:
-    """Chunks as a client sees them that wakes only every few steps."""
-    chunks = built.record.chunks.copy()
-    last = chunks.groupby("request")["seq"].transform("max")
-    wake = ((chunks["seq"] // every + 1) * every - 1).clip(upper=last)
-    times = chunks.set_index(["request", "seq"])["t"]
-    chunks["t"] = [times[r, s] for r, s in zip(chunks["request"], wake, strict=True)]
-    chunks["kernel"], chunks["shared_read"] = kernel, shared
-    return chunks
-
-
-def test_bursts_without_kernel_stamps_are_a_starved_client() -> None:
-    built = build_cell(CLEAN)
-    starved = context(built, chunks=bunched(built, 8, kernel=False, shared=1))
-    assert "read late" in reason(starved, "CLIENT_STARVED").detail
-    several = context(built, chunks=bunched(built, 8, kernel=True, shared=8))
-    assert "CLIENT_STARVED" in codes(several)
-
-
-def test_bursts_that_the_kernel_saw_are_the_servers() -> None:
-    built = build_cell(CLEAN)
-    cell = context(built, chunks=bunched(built, 8, kernel=True, shared=1))
-    assert "CLIENT_STARVED" not in codes(cell)
-
-
-@pytest.mark.parametrize(
-    ("step", "severity"), [(0.0009, None), (0.005, "suspect"), (1.0, "invalid")]
-)
-def test_clock_steps(step: float, severity: str | None) -> None:
-    clock = ClockOffset(begin=EPOCH_OFFSET, end=EPOCH_OFFSET + step)
-    cell = context(build_cell(CLEAN), document={"clock": clock})
-    found = [r for r in validity.check_cell(cell) if r.cause == "clock step"]
-    assert [r.severity for r in found] == ([severity] if severity else [])
 
 
 def test_first_call_taken_by_the_warmup_is_told() -> None:
@@ -407,88 +269,3 @@ def test_no_runner_difference_where_both_lack_triton() -> None:
 def test_silence_of_one_log_is_no_difference() -> None:
     assert forced_trait.differences(EngineTraits(runner="V2"), EngineTraits()) == []
     assert forced_trait.differences(EngineTraits(), EngineTraits(kv_cache_tokens=5)) == []
-
-
-def starvation(path: Path) -> client_starved.Starvation:
-    requests, chunks, concurrency = vllm_bench(path)
-    return client_starved.starvation(requests, chunks, concurrency=concurrency)
-
-
-def judged(found: client_starved.Starvation) -> bool:
-    return found.burst_share > client_starved.BURST_SHARE or found.cost > client_starved.COST_LIMIT
-
-
-def test_the_captured_starved_client_is_invalid_and_the_clean_ones_are_not(samples: Path) -> None:
-    starved = sorted((samples / "0.27.1-cpu" / "starved-client").glob("*.json"))
-    clean = sorted((samples / "0.27.1-cpu").glob("*/bench_spec_bench_*.json"))
-    assert (len(starved), len(clean)) == (2, 8)
-    assert [judged(starvation(path)) for path in starved] == [True, True]
-    assert [judged(starvation(path)) for path in clean] == [False] * 8
-
-
-def captured(samples: Path, variant: str, load: str, *, first: bool) -> CellContext:
-    """A captured H200 cell as a context, its log's traits against vanilla's."""
-    folder = samples / "0.26.0-h200"
-
-    def read(name: str) -> EngineTraits:
-        text = (folder / name / "server.log").read_text(errors="replace")
-        return traits.read([LogLine(0.0, "O", x) for x in text.split("\n")])
-
-    requests, chunks, concurrency = h200(folder / variant / f"{load}.json.gz")
-    config = {"vanilla": None, "ngram-dummy-weights": NGRAM,
-              "eagle3-synthetic": {"method": "eagle3", "num_speculative_tokens": 3}}  # fmt: skip
-    built = build_cell(Plant(requests=len(requests), concurrency=concurrency), variant=variant)
-    record = replace(built.record, requests=requests, chunks=chunks, document=None)
-    start = StartRecord(variant, 0, None, None, (), pd.DataFrame(columns=METRICS.names), (record,))
-    setup = RunSetup(
-        "e", "r", "m", "vanilla", tuple(VariantSetup(n, c) for n, c in config.items()),
-        (LoadSetup(record.load, len(requests), concurrency),),
-    )  # fmt: skip
-    baseline = None if variant == "vanilla" else read("vanilla")
-    return CellContext(
-        record, StartContext(start, Counters(start.metrics), read(variant)), setup, baseline, first
-    )
-
-
-def test_artefact_a_step_is_not_a_token(samples: Path) -> None:
-    """The gap between eagle3's chunks is longer than vanilla's while it is twice as fast."""
-    vanilla, eagle3 = (
-        observe(captured(samples, v, "c1", first=False)) for v in ("vanilla", "eagle3-synthetic")
-    )
-    assert vanilla.step_ms.mean is not None
-    assert eagle3.step_ms.mean is not None
-    assert vanilla.tpot_ms.mean is not None
-    assert eagle3.tpot_ms.mean is not None
-    assert eagle3.step_ms.mean > vanilla.step_ms.mean
-    assert eagle3.tpot_ms.mean < 0.55 * vanilla.tpot_ms.mean
-    assert eagle3.tokens_per_step == pytest.approx(2.2, abs=0.05)
-
-
-def test_artefact_ngram_changes_the_engine(samples: Path) -> None:
-    seen = reason(captured(samples, "ngram-dummy-weights", "c1", first=False), "FORCED_TRAIT")
-    assert "V1 model runner" in seen.detail
-    assert "asynchronous scheduling off" in seen.detail
-
-
-def test_artefact_ngrams_first_request(samples: Path) -> None:
-    seen = reason(captured(samples, "ngram-dummy-weights", "c1", first=True), "FIRST_CALL")
-    assert seen.severity == "suspect"
-    cost = seen.evidence["cost_s"]
-    assert isinstance(cost, float)
-    assert 1.3 < cost < 2.0
-    assert "FIRST_CALL" not in codes(captured(samples, "vanilla", "c1", first=True))
-
-
-@pytest.mark.parametrize("variant", ["vanilla", "eagle3-synthetic", "ngram-dummy-weights"])
-def test_captured_h200_figures_agree_with_their_own_client(samples: Path, variant: str) -> None:
-    import gzip
-    import json
-
-    path = samples / "0.26.0-h200" / variant / "c16b.json.gz"
-    told = json.loads(gzip.decompress(path.read_bytes()))["summary"]
-    seen = observe(captured(samples, variant, "c16b", first=False))
-    assert seen.output_tok_s == pytest.approx(told["out_tok_s"], rel=0.003)
-    assert seen.ttft_ms.mean == pytest.approx(told["ttft_ms"]["mean"], rel=0.003)
-    assert seen.tpot_ms.mean == pytest.approx(told["tpot_ms"]["mean"], rel=0.003)
-    assert seen.step_ms.mean == pytest.approx(told["itl_ms"]["mean"], rel=0.003)
-    assert seen.tokens_per_step is not None
