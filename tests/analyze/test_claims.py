@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from frozen import stop
+from short_runs import C1, of, other, vanilla
 from synthetic_run import (
     BASE,
     NGRAM,
@@ -18,7 +19,6 @@ from synthetic_run import (
     write_run,
 )
 from test_freezes import context
-from test_summary import C1, of, other, vanilla
 
 from specgauge.analyze import claims, latency, pairing, speedup, validity
 from specgauge.analyze.derived import derive

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from short_runs import C1, of, other, vanilla
 from synthetic_run import BASE, NGRAM, VANILLA_LOG, StartPlant, write_run
-from test_summary import C1, of, other, vanilla
 
 from specgauge.analyze.document import Comparison
 from specgauge.analyze.summary import Summary, exit_code, summarise

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from short_runs import C1, break_cell, cell, of, other, throughput, vanilla
 from synthetic_run import (
     BASE,
     FAST,
@@ -23,40 +24,11 @@ from synthetic_run import (
     write_small_run,
 )
 
-from specgauge.analyze.document import Cell, Comparison
 from specgauge.analyze.pairing import tpot_log_ratio
 from specgauge.analyze.summary import Summary, exit_code, summarise
 from specgauge.errors import ExitCode
 from specgauge.record.layout import RunPaths
 from specgauge.record.reader import read_run
-
-C1 = ({"requests": 8, "concurrency": 1},)
-
-
-def vanilla(*steps: float, **more: object) -> StartPlant:
-    """A vanilla start with one c1 repeat per step time."""
-    plants = [replace(BASE, step_s=step) for step in steps]
-    return replace(StartPlant({"c1": plants}, log=VANILLA_LOG), **more)
-
-
-def other(*steps: float, **more: object) -> StartPlant:
-    """A start of another variant that drafts nothing: only its steps differ."""
-    return replace(vanilla(*steps), speculative_config=NGRAM, **more)
-
-
-def of(summary: Summary, metric: str = "output_tok_s", load: str = "c1") -> Comparison:
-    (found,) = [c for c in summary.comparisons if c.metric == metric and c.load == load]
-    return found
-
-
-def cell(summary: Summary, variant: str, start: int = 0, load: str = "c1") -> Cell:
-    (found,) = [c for c in summary.cells if (c.variant, c.start, c.load) == (variant, start, load)]
-    return found
-
-
-def throughput(step: float) -> float:
-    """Of one synthetic c1 cell."""
-    return 8 * 64 / (8 * (0.1 + 63 * step) + 7 * 0.0001)
 
 
 def test_one_round_is_a_point(tmp_path: Path) -> None:
@@ -136,14 +108,6 @@ def test_without_a_baseline_there_are_no_speedups(tmp_path: Path) -> None:
     assert exit_code(summary, strict=False) == ExitCode.MEASURED
 
 
-def break_cell(folder: Path, variant: str, start: int) -> None:
-    """Give the c1 cell a failed request."""
-    at = RunPaths(folder).start(variant, start).cell("c1", 0)
-    requests = pd.read_parquet(at.requests, dtype_backend="pyarrow")
-    requests.loc[0, "state"] = "failed"
-    requests.to_parquet(at.requests)
-
-
 def test_an_invalid_cell_is_visible_but_in_no_headline(tmp_path: Path) -> None:
     starts = {("vanilla", k): vanilla(0.03 + 1e-4 * k, round=k) for k in range(4)}
     starts |= {("x", k): other(0.02 + 1e-4 * k, round=k) for k in range(4)}
@@ -189,90 +153,6 @@ def test_a_later_start_takes_the_round_over(tmp_path: Path) -> None:
     assert of(summary).speedup == pytest.approx(throughput(0.02) / throughput(0.03))
     assert summary.missing == []
     assert exit_code(summary, strict=False) == ExitCode.MEASURED
-
-
-@pytest.mark.parametrize(("last", "drifted"), [(0.0304, False), (0.0325, True)])
-def test_drift_of_the_baseline_taints_the_comparisons(
-    tmp_path: Path, last: float, drifted: bool
-) -> None:
-    starts = {
-        ("vanilla", 0): vanilla(0.03),
-        ("x", 0): other(0.02),
-        ("vanilla", 1): vanilla(last, role="drift", round=1),
-    }
-    summary = summarise(read_run(write_run(tmp_path / "r", starts, loads=C1)))
-    assert cell(summary, "vanilla", 1).excluded_because == "drift"
-    assert [r.code for r in summary.reasons] == (["DRIFT"] if drifted else [])
-    assert of(summary).verdict == ("SUSPECT" if drifted else "VALID")
-    assert of(summary).rounds == 1
-    expected = ExitCode.SUSPECT if drifted else ExitCode.MEASURED
-    assert exit_code(summary, strict=True) == expected
-    assert exit_code(summary, strict=False) == ExitCode.MEASURED
-
-
-@pytest.mark.parametrize(("later", "drifted"), [(0.0304, False), (0.036, True)])
-def test_two_rounds_of_the_baseline_that_differ_taint_as_a_last_start_would(
-    tmp_path: Path, later: float, drifted: bool
-) -> None:
-    starts = {
-        ("vanilla", 0): vanilla(0.03),
-        ("x", 0): other(0.02),
-        ("vanilla", 1): vanilla(later, round=1),
-        ("x", 1): other(0.0201, round=1),
-    }
-    folder = write_run(tmp_path / "r", starts, loads=C1, rounds=2)
-    summary = summarise(read_run(folder))
-    found = [r.detail for r in summary.reasons if r.severity == "suspect"]
-    assert [x.split(" between ")[1][:15] for x in found] == ["its first round"] * drifted
-    assert of(summary).verdict == ("SUSPECT" if drifted else "VALID")
-
-
-def test_an_interval_holds_what_the_baseline_changed_between_three_rounds(tmp_path: Path) -> None:
-    starts = {("vanilla", k): vanilla(0.03 + 0.003 * k, round=k) for k in range(3)}
-    starts |= {("x", k): other(0.02 + 1e-4 * k, round=k) for k in range(3)}
-    summary = summarise(read_run(write_run(tmp_path / "r", starts, loads=C1, rounds=3)))
-    assert summary.reasons == []
-    assert of(summary).verdict == "VALID"
-    assert of(summary).low is not None
-
-
-@pytest.mark.parametrize(
-    ("last", "state", "words", "code", "missing"),
-    [
-        (None, None, "never ran", ExitCode.INCOMPLETE, 1),
-        (0.03, "failed", "did not end well", ExitCode.INCOMPLETE, 1),
-        (0.03, "invalid", "is INVALID", ExitCode.INVALID, 0),
-        (0.03, "complete", "", ExitCode.MEASURED, 0),
-    ],
-)
-def test_a_planned_last_start_that_tells_nothing_is_told(
-    tmp_path: Path, last: float | None, state: str | None, words: str, code: ExitCode, missing: int
-) -> None:
-    starts = {("vanilla", 0): vanilla(0.03), ("x", 0): other(0.02)}
-    if last is not None:
-        ends = "failed" if state == "failed" else "complete"
-        starts["vanilla", 1] = vanilla(last, role="drift", round=1, state=ends)
-    folder = write_run(tmp_path / "r", starts, loads=C1, baseline_last=True)
-    if state == "invalid":
-        break_cell(folder, "vanilla", 1)
-    run = read_run(folder)
-    summary = summarise(run)
-    assert [(m.variant, m.load, m.role) for m in summary.missing] == (
-        [("vanilla", "c1", "drift")] * missing
-    )
-    assert [(r.code, r.severity) for r in summary.reasons] == (
-        [("DRIFT", "unknown")] if words else []
-    )
-    assert all(words in r.detail for r in summary.reasons)
-    assert of(summary).verdict == "VALID"
-    assert exit_code(summary, strict=False) == code
-
-
-def test_a_run_without_the_baseline_misses_no_last_start(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "r", {("x", 0): other(0.02)}, loads=C1, baseline_last=True)
-    summary = summarise(read_run(folder))
-    assert summary.missing == []
-    assert summary.reasons == []
 
 
 def test_holm_spans_variants_and_loads_of_the_headline(tmp_path: Path) -> None:
