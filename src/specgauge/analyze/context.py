@@ -191,24 +191,18 @@ class CellContext:
     @cached_property
     def freezes(self) -> list[Freeze]:
         """Spans in which the engine stood still."""
-        return freezes.find(
-            self.requests,
-            self.chunks,
-            self.hit_rate,
-            self._prefill,
-            self.start.traits.tokens_ahead,
-        )
+        return freezes.find(self.requests, self.chunks, self.hit_rate, self._prefill, self._ahead)
 
     @cached_property
     def unjudged(self) -> list[Silence]:
         """Long silences of which nobody can say how much was prefill."""
         return freezes.unjudged(
-            self.requests,
-            self.chunks,
-            self.hit_rate,
-            self._prefill,
-            self.start.traits.tokens_ahead,
+            self.requests, self.chunks, self.hit_rate, self._prefill, self._ahead
         )
+
+    @property
+    def _ahead(self) -> float:
+        return self.start.traits.tokens_ahead
 
     @cached_property
     def _prefill(self) -> tuple[prefill.Sample, ...]:
