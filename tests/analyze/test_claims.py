@@ -20,7 +20,7 @@ from synthetic_run import (
 )
 from test_freezes import context
 
-from specgauge.analyze import claims, latency, pairing, speedup, validity
+from specgauge.analyze import across_cells, claims, latency, pairing, speedup, validity
 from specgauge.analyze.derived import derive
 from specgauge.analyze.document import (
     Cell,
@@ -33,7 +33,7 @@ from specgauge.analyze.document import (
 )
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import CellRecord, LoadSetup, RunSetup, VariantSetup
-from specgauge.analyze.summary import summarise, with_clocks
+from specgauge.analyze.summary import summarise
 from specgauge.analyze.validity import drift, lossy, too_few
 from specgauge.record.reader import read_run
 
@@ -315,9 +315,9 @@ def test_other_clocks_taint_the_corrected_figure_too() -> None:
         gpu = GpuFigures.model_construct(sm_clock_mhz=clock)
         return baseline("round", gpu=gpu, derived=derived).model_copy(update={"start": number})
 
-    found = with_clocks([start(0, 1980.0), start(1, 1800.0)])
+    found = across_cells.noted([start(0, 1980.0), start(1, 1800.0)])
     assert [(c.verdict, c.derived.verdict) for c in found if c.derived] == [("SUSPECT",) * 2] * 2
-    alike = with_clocks([start(0, 1980.0), start(1, 1970.0)])
+    alike = across_cells.noted([start(0, 1980.0), start(1, 1970.0)])
     assert [c.derived.verdict for c in alike if c.derived] == ["VALID"] * 2
 
 

@@ -9,6 +9,7 @@ from contexts import codes, context, reason
 from synthetic_run import Built, Event, Plant, build_cell
 
 from specgauge.analyze import degenerate, latency, validity
+from specgauge.analyze.validity import preempted
 from specgauge.analyze.validity.degenerate import check_speedup
 from specgauge.calibrate.virtual_start import VirtualStart
 from specgauge.simulate.tokens import EOS
@@ -84,41 +85,64 @@ def test_nothing_but_repetition_is_suspect_too() -> None:
     assert "DEGENERATE" not in codes(context(lifted(build_cell(Plant(requests=20)), 0)))
 
 
-def gauged(running: float, waiting: float, output_tokens: int = 64) -> Built:
-    """A cell whose server says how many ran."""
-    built = build_cell(Plant(requests=20, concurrency=4, output_tokens=output_tokens))
-    first = built.events[0]
-    gauges = {
-        ("vllm:num_requests_running", "{}"): running,
-        ("vllm:num_requests_waiting", "{}"): waiting,
-    }
-    return replace(built, events=[Event(first.t - 0.01, gauges), *built.events])
+def gauged(
+    missing: float = 0.0,
+    waiting: float = 0.0,
+    output_tokens: int = 64,
+    ttft_s: float = 0.1,
+    step_s: float = 0.03,
+) -> Built:
+    """A cell whose server says how many run: those that decode, less ``missing``."""
+    built = build_cell(
+        Plant(requests=20, concurrency=4, output_tokens=output_tokens, ttft_s=ttft_s, step_s=step_s)
+    )
+    running, queue = (("vllm:num_requests_" + x, "{}") for x in ("running", "waiting"))
+    first = built.events[0].t - 0.01
+    gauges = [Event(first, {running: -missing, queue: waiting})]
+    for request in built.record.requests.itertuples():
+        gauges += [Event(request.t_first, {running: 1.0}), Event(request.t_last, {running: -1.0})]
+    return replace(built, events=sorted([*gauges, *built.events], key=lambda e: e.t))
 
 
 def test_a_batch_that_is_not_full() -> None:
-    short = reason(context(gauged(3.0, 0.0)), "PREEMPTED")
-    assert "3.0 of 4 requests were running" in short.detail
-    assert "waiting on average" in reason(context(gauged(4.0, 1.0)), "PREEMPTED").detail
-    assert validity.verdict(validity.check_cell(context(gauged(3.9, 0.1)))) == "VALID"
+    short = reason(context(gauged(missing=1.0)), "PREEMPTED")
+    assert short.evidence["running"] == pytest.approx(short.evidence["decoding"] - 1)
+    assert "requests were running on average" in short.detail
+    assert "waiting on average" in reason(context(gauged(waiting=1.0)), "PREEMPTED").detail
+    slightly = context(gauged(missing=0.1, waiting=0.1))
+    assert validity.verdict(validity.check_cell(slightly)) == "VALID"
+
+
+def test_scrapes_in_step_with_the_requests_throw_nobody_out() -> None:
+    """As on an H200, c16: requests of 0.6 s and a scrape each 0.2 s, 7 running at every third."""
+    built = gauged(output_tokens=24, ttft_s=0.1, step_s=0.7 / 23)
+    cell = context(built)
+    batch = preempted.while_full(cell)
+    assert batch.running is not None
+    waited = built.record.requests["t_first"] - built.record.requests["t_send"]
+    lasted = built.record.requests["t_last"] - built.record.requests["t_send"]
+    assert batch.running < 4 * (1 - 1.5 * float(waited.sum() / lasted.sum()))
+    assert "PREEMPTED" not in codes(cell)
 
 
 def test_requests_that_the_engine_does_not_have_yet_are_not_thrown_out() -> None:
     """As on an H200: 135M weights, 54.5 of 64 in the batch, none waiting, TTFT 14 % of the time."""
-    cell = context(gauged(3.5, 0.0))
+    cell = context(gauged(ttft_s=0.4))
     found = reason(cell, "FRONT_END")
     assert found.severity == "info"
-    assert found.evidence["outside"] == pytest.approx(0.5)
+    assert found.evidence["outside"] == pytest.approx(4 * 0.4 / (0.4 + 63 * 0.03), abs=0.3)
     assert "PREEMPTED" not in codes(cell)
     assert validity.verdict(validity.check_cell(cell)) == "VALID"
-    assert "FRONT_END" not in codes(context(gauged(3.9, 0.0)))
+    assert "FRONT_END" not in codes(context(gauged()))
 
 
 @pytest.mark.parametrize(("share", "outside"), [(0.02, None), (0.2, 0.8)])
 def test_the_engine_s_own_times_are_believed_before_the_gauges(
     share: float, outside: float | None
 ) -> None:
-    """The gauges say that 0.5 of 4 were outside; ``share`` of the requests' time they were."""
-    built = gauged(3.5, 0.0)
+    """The gauges say that many were outside; ``share`` of the requests' time they were."""
+    built = gauged(ttft_s=0.4)
+    by_gauges = reason(context(built), "FRONT_END").evidence["outside"]
     requests = built.record.requests
     held = (1 - share) * float((requests["t_last"] - requests["t_send"]).sum())
     queue, running = (f"vllm:request_{x}_time_seconds" for x in ("queue", "inference"))
@@ -134,17 +158,18 @@ def test_the_engine_s_own_times_are_believed_before_the_gauges(
         assert "in the engine's batch or queue, by its own times" in found.detail
     others = Event(last.t, {**last.grown, (f"{running}_count", "{}"): 21})
     strange = context(replace(built, events=[*built.events, others]))
-    assert reason(strange, "FRONT_END").evidence["outside"] == pytest.approx(0.5)
+    assert reason(strange, "FRONT_END").evidence["outside"] == by_gauges
+    assert by_gauges not in (None, outside)
 
 
-@pytest.mark.parametrize(("running", "called"), [(3.65, False), (2.6, True)])
+@pytest.mark.parametrize(("missing", "called"), [(0.0, False), (1.0, True)])
 def test_short_answers_leave_slots_empty_while_the_next_request_enters(
-    running: float, called: bool
+    missing: float, called: bool
 ) -> None:
     """21 steps a request and two to enter: 3.65 of 4 is what a server without a fault gives."""
-    cell = context(gauged(running, 0.1, output_tokens=21))
-    assert ("PREEMPTED" in codes(cell)) is called
-    assert "FRONT_END" not in codes(context(gauged(3.65, 0.1, output_tokens=21)))
+    built = gauged(missing, 0.1, output_tokens=21, ttft_s=0.06)
+    assert ("PREEMPTED" in codes(context(built))) is called
+    assert "FRONT_END" not in codes(context(gauged(0.0, 0.1, output_tokens=21, ttft_s=0.06)))
 
 
 WAIT = "specgauge_cpu_wait_seconds_total"

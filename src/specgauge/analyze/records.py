@@ -10,6 +10,8 @@ import pandas as pd
 from specgauge.record.documents import CellDocument, Launch, Margins, Outcome
 
 DRIFT_ROLE = "drift"
+PARTIAL = "partial start"
+"""``excluded_because`` of the cells of a start that broke off."""
 
 
 @dataclass(frozen=True)

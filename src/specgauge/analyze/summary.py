@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from specgauge.analyze import (
+    across_cells,
     figures,
     fingerprint,
     prefill,
@@ -35,18 +36,18 @@ from specgauge.analyze.pairing import CellKey, key
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import (
     DRIFT_ROLE,
+    PARTIAL,
     CellRecord,
     Published,
     RunRecord,
     RunSetup,
     StartRecord,
 )
-from specgauge.analyze.validity import cache_warm, drift, throttled
+from specgauge.analyze.validity import drift
 from specgauge.errors import ExitCode
 
 __all__ = ["Summary", "exit_code", "summarise"]
 
-PARTIAL = "partial start"
 INVALID = "INVALID"
 
 
@@ -76,7 +77,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
                 records[key(cell)] = record
             latencies[key(cell)] = context.latencies
             contexts[key(cell)] = context
-    cells = with_clocks(_with_warm_repeats(cells))
+    cells = across_cells.noted(cells)
     evidence = speedup.Evidence(
         fingerprints=prints,
         launches={(s.variant, s.start): s.launch for s in run.starts},
@@ -222,33 +223,6 @@ def _before_degeneration(
     if not any(c.degeneration and c.degeneration.requests for c in contexts.values()):
         return {}
     return {name: context.latencies_before for name, context in contexts.items()}
-
-
-def _with_warm_repeats(cells: list[Cell]) -> list[Cell]:
-    """Repeats of a load on one start that found their prompts cached carry a note."""
-    first = {(c.variant, c.start, c.load): c for c in reversed(cells)}
-    found = []
-    for cell in cells:
-        opening = first[cell.variant, cell.start, cell.load]
-        seen = cache_warm.between_repeats(opening, cell) if opening is not cell else None
-        extra = [seen.model_copy(update={"scope": "cell"})] if seen else []
-        found.append(cell.model_copy(update={"reasons": [*cell.reasons, *extra]}))
-    return found
-
-
-def with_clocks(cells: list[Cell]) -> list[Cell]:
-    """Cells of a variant whose starts ran at other clocks are suspect."""
-    differing = throttled.between_starts(cells, PARTIAL)
-    found = list(cells)
-    for at, reason in differing.items():
-        cell = cells[at]
-        reasons = [*cell.reasons, reason]
-        update: dict[str, object] = {"reasons": reasons, "verdict": validity.verdict(reasons)}
-        if cell.derived is not None:  # taking freezes off does not take other clocks off
-            worst = validity.worse(cell.derived.verdict, "SUSPECT")
-            update["derived"] = cell.derived.model_copy(update={"verdict": worst})
-        found[at] = cell.model_copy(update=update)
-    return found
 
 
 def _loads(setup: RunSetup, cells: list[Cell]) -> list[LoadFacts]:

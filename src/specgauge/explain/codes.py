@@ -128,9 +128,9 @@ _ALL = (
     ),
     Explanation(
         "PREEMPTED", "suspect",
-        "Preemptions, requests waiting, or fewer than 95 % of the slots running while the batch "
-        "should be full; the time before first tokens and two steps a request, in which the next "
-        "one enters, taken off.",
+        "Preemptions; or, while the batch should be full, more than 5 % of the slots waiting (two "
+        "steps a request, in which the next one enters, taken off) or fewer than 95 % of those "
+        "running that had their first token and not yet their last.",
         "The batch was smaller than the load's name says; preempted requests are computed twice.",
         "More KV cache, a higher max-num-seqs, shorter outputs, or a lower concurrency.",
     ),
@@ -163,6 +163,14 @@ _ALL = (
         "Without a last start, its first and last round, where they are too few for an interval.",
         "Something changed while measuring, and not for all variants alike.",
         "More rounds, interleaved, on a quiet machine.",
+    ),
+    Explanation(
+        "UNSTEADY", "suspect; info from 10 to 20 %",
+        "Starts of the same server under the same load that differ by 20 % and more, the highest "
+        "over the lowest: in throughput, confirmed freezes taken off; in TPOT under open loads.",
+        "On a quiet machine they differ by about 1 %. A mean of such starts is luck, and a first "
+        "and a last start that happen to agree (no DRIFT) do not show it.",
+        "Longer cells, more rounds, a quieter machine; read the interval, not the mean.",
     ),
     Explanation(
         "COPIED_ROUNDS", "suspect (the comparison)",

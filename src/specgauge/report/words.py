@@ -76,10 +76,13 @@ def failed_starts(summary: Summary, *, replaced: bool = True) -> list[str]:
 
 def disturbed(summary: Summary) -> str | None:
     """What shook the machine so that the figures tell of it and not of the method; else None."""
-    drift, waited = 0.0, 0.0
-    for _, reason in _all_reasons(summary):
+    drift, waited, spread = 0.0, 0.0, 0.0
+    baselines = {place(c) for c in summary.cells if c.variant == summary.baseline}
+    for where, reason in _all_reasons(summary):
         if reason.code == "DRIFT":
             drift = max(drift, abs(_number(reason, "change")))
+        elif reason.code == "UNSTEADY" and where in baselines:
+            spread = max(spread, _number(reason, "spread"))
         elif reason.code == "SERVER_STARVED":
             waited = max(waited, _number(reason, "share"))
     said = []
@@ -87,6 +90,8 @@ def disturbed(summary: Summary) -> str | None:
         said.append(f"a server waited for a CPU for {waited:.0%} of a cell")
     if drift >= DRIFTED:
         said.append(f"the baseline itself changed by {drift:.0%} from its first to its last start")
+    elif spread >= DRIFTED:
+        said.append(f"starts of the baseline itself differ by {spread:.0%}")
     if not said:
         return None
     return (

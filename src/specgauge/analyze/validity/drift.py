@@ -31,7 +31,7 @@ def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
     change = end / begin - 1
     if abs(change) <= LIMIT:
         return None
-    what = "ms a token" if _is_open(cells, load) else "tok/s"
+    what = "ms a token" if is_open(cells, load) else "tok/s"
     return Reason(
         code=CODE,
         severity="suspect",
@@ -40,8 +40,8 @@ def check(cells: Sequence[Cell], baseline: str, load: str) -> Reason | None:
         remedy="Something changed while measuring (heat, other work on the machine): more rounds, "
         "interleaved, on a quiet machine.",
         evidence={
-            ("first_tpot_ms" if _is_open(cells, load) else "first_tok_s"): begin,
-            ("last_tpot_ms" if _is_open(cells, load) else "last_tok_s"): end,
+            ("first_tpot_ms" if is_open(cells, load) else "first_tok_s"): begin,
+            ("last_tpot_ms" if is_open(cells, load) else "last_tok_s"): end,
             "change": change,
         },
     )
@@ -108,7 +108,7 @@ def _few_rounds(
 def _by_round(cells: Sequence[Cell], baseline: str, load: str) -> list[float | None]:
     """The baseline's figure in each counted round."""
     mine = [c for c in cells if c.variant == baseline and c.load == load and not c.excluded]
-    return [_figure([c for c in mine if c.round == k]) for k in sorted({c.round for c in mine})]
+    return [pace([c for c in mine if c.round == k]) for k in sorted({c.round for c in mine})]
 
 
 def _ends(cells: Sequence[Cell], baseline: str, load: str) -> tuple[float | None, float | None]:
@@ -117,10 +117,11 @@ def _ends(cells: Sequence[Cell], baseline: str, load: str) -> tuple[float | None
     last = [c for c in mine if c.role == DRIFT_ROLE and c.excluded_because == DRIFT_ROLE]
     first_round = min((c.round for c in mine if not c.excluded), default=None)
     first = [c for c in mine if not c.excluded and c.round == first_round]
-    return _figure(first), _figure(last)
+    return pace(first), pace(last)
 
 
-def _figure(cells: Sequence[Cell]) -> float | None:
+def pace(cells: Sequence[Cell]) -> float | None:
+    """Geometric mean over ``cells``: tokens/s, freezes taken off; of open loads mean TPOT in ms."""
     values = [c.observed.tpot_ms.mean if c.rate is not None else _throughput(c) for c in cells]
     return geometric_mean([v for v in values if v])
 
@@ -131,5 +132,6 @@ def _throughput(cell: Cell) -> float | None:
     return cell.observed.output_tok_s
 
 
-def _is_open(cells: Sequence[Cell], load: str) -> bool:
+def is_open(cells: Sequence[Cell], load: str) -> bool:
+    """Whether ``load``'s requests arrive at a rate, whatever the server does."""
     return any(c.rate is not None for c in cells if c.load == load)

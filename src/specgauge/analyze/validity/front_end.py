@@ -19,7 +19,8 @@ def check(cell: CellContext) -> Reason | None:
     all: with a small model on a fast GPU it, not the model, sets the pace, and a drafter has less
     to save than the step times say.
     """
-    running, waiting = while_full(cell)
+    batch = while_full(cell)
+    running, waiting = batch.running, batch.waiting
     concurrency = cell.load.concurrency or 0
     if running is None or waiting is None:
         return None

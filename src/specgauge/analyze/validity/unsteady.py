@@ -1,0 +1,68 @@
+"""UNSTEADY: the same server, started again, ran at another pace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specgauge.analyze.document import Cell, Reason, Severity
+from specgauge.analyze.validity.drift import is_open, pace
+from specgauge.analyze.validity.freeze import CODE as FREEZE
+
+CODE = "UNSTEADY"
+
+NOTED = 0.10
+"""Highest over lowest start, less one, from which it is told.  Starts of one server differ by about
+1 % on a quiet machine; the interval over rounds holds what scatters more."""
+LIMIT = 0.20
+"""From here on a start's luck moves the figure as far as what variants are compared for."""
+
+
+def between_starts(cells: Sequence[Cell]) -> dict[int, Reason]:
+    """Position in ``cells`` → what its variant's starts under its load differ by, where they do.
+
+    Args:
+        cells: of a whole run.  Looked at are those that count (the baseline's last start is
+            DRIFT's): throughput with confirmed freezes taken off, of an open load TPOT, as DRIFT
+            has it.  A freeze that is not taken off explains its cell's pace, and has a verdict of
+            its own.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for at, cell in enumerate(cells):
+        if not cell.excluded and not _frozen(cell):
+            groups.setdefault((cell.variant, cell.load), []).append(at)
+    found: dict[int, Reason] = {}
+    for (variant, load), members in groups.items():
+        by_start: dict[int, list[Cell]] = {}
+        for at in members:
+            by_start.setdefault(cells[at].start, []).append(cells[at])
+        paces = {start: pace(mine) for start, mine in sorted(by_start.items())}
+        unit = "ms a token" if is_open(cells, load) else "tok/s"
+        reason = _differ(variant, load, {k: p for k, p in paces.items() if p}, unit)
+        if reason is not None:
+            found.update(dict.fromkeys(members, reason))
+    return found
+
+
+def _frozen(cell: Cell) -> bool:
+    taken_off = cell.derived is not None and cell.derived.verdict == "VALID"
+    return not taken_off and any(r.code == FREEZE and r.severity == "suspect" for r in cell.reasons)
+
+
+def _differ(variant: str, load: str, paces: dict[int, float], unit: str) -> Reason | None:
+    if len(paces) < 2:
+        return None
+    low, high = min(paces.values()), max(paces.values())
+    spread = high / low - 1
+    if spread < NOTED:
+        return None
+    severity: Severity = "suspect" if spread >= LIMIT else "info"
+    listed = ", ".join(f"start {start}: {value:,.1f}" for start, value in paces.items())
+    return Reason(
+        code=CODE,
+        severity=severity,
+        detail=f"The same server ({variant} at {load}), started again, differs by {spread:.0%} "
+        f"({listed} {unit}).",
+        remedy="Longer cells, more rounds, a quieter machine; see whether its CPUs are shared "
+        "(SERVER_STARVED). Read the interval, not the mean.",
+        evidence={"lowest": low, "highest": high, "spread": spread},
+    )
