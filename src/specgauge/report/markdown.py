@@ -11,6 +11,7 @@ from specgauge.analyze.document import MissingCell, Summary
 from specgauge.analyze.validity import too_few
 from specgauge.report import checks, energy, escape, published, tables, words
 from specgauge.report.alike import Seen
+from specgauge.report.places import brief
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
@@ -167,7 +168,7 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
     rows += [
         " | ".join(
             ["", s.reason.code, _severity(s),
-             escape.inline(s.places if notes else ", ".join(s.where)),
+             escape.inline(s.places if notes else ", ".join(brief(s.where))),
              escape.inline(s.reason.detail), _cell(s.reason.remedy or "nothing"), ""]
         ).strip()
         for s in seen
