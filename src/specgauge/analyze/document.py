@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from specgauge.analyze.part import Part
+from specgauge.analyze.started import Start
 from specgauge.record.schema import SUMMARY_SCHEMA
 
 Verdict = Literal["VALID", "SUSPECT", "INVALID"]
 Severity = Literal["invalid", "suspect", "info", "unknown"]
-
-
-class Part(BaseModel):
-    """Base of the summary's parts: immutable, written with JSON's own key names."""
-
-    model_config = ConfigDict(
-        frozen=True, populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False
-    )
 
 
 class Reason(Part):
@@ -248,33 +242,6 @@ class Recommendation(Part):
     text: str
 
 
-class Traits(Part):
-    """Engine traits of one start, as its log states them."""
-
-    variant: str
-    start: int
-    vllm_version: str | None
-    runner: str | None
-    async_scheduling: bool | None
-    kv_cache_tokens: int | None
-    attention_backend: str | None
-    jit_monitor: bool
-    ready_s: float | None
-    """Seconds from the process's start to its first answer."""
-
-
-class Start(Part):
-    """One server start, complete or not."""
-
-    variant: str
-    start: int
-    round: int
-    role: str
-    state: str
-    error: str | None
-    traits: Traits
-
-
 class MissingCell(Part):
     """A planned cell that was not measured."""
 
@@ -340,7 +307,7 @@ class Summary(Part):
     cells: list[Cell]
     comparisons: list[Comparison]
     matched_comparisons: list[Comparison] = []
-    """Against a baseline with the same forced traits: the draft alone."""
+    """Against the baseline that shares runner and scheduling: the same-runner speed-up."""
     references: list[Reference] = []
     missing: list[MissingCell]
     reasons: list[Reason]

@@ -26,9 +26,7 @@ from specgauge.analyze.document import (
     LoadFacts,
     MissingCell,
     Reason,
-    Start,
     Summary,
-    Traits,
     VariantFacts,
 )
 from specgauge.analyze.log import traits
@@ -44,6 +42,7 @@ from specgauge.analyze.records import (
     RunSetup,
     StartRecord,
 )
+from specgauge.analyze.started import Start, Traits
 from specgauge.analyze.validity import drift
 from specgauge.errors import ExitCode
 
@@ -304,6 +303,8 @@ def _start(start: StartContext) -> Start:
             kv_cache_tokens=read.kv_cache_tokens,
             attention_backend=read.attention_backend,
             jit_monitor=read.jit_monitor,
+            cuda_graph_tokens=read.graph_tokens,
+            cuda_graph_mode=read.graph_mode,
             ready_s=ready,
         ),
     )
