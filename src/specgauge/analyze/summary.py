@@ -55,7 +55,6 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
     """Everything that the report shows of ``run``; ``published``: results to set beside ours."""
     setup = run.setup
     starts = [_context(start) for start in run.starts]
-    reference = _baseline_traits(starts, setup.baseline)
     cells: list[Cell] = []
     latencies: dict[CellKey, pd.DataFrame] = {}
     counting = _counting(run)
@@ -64,7 +63,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
     records: dict[CellKey, CellRecord] = {}
     prints: dict[CellKey, fingerprint.Fingerprint] = {}
     for start in starts:
-        traits_to_compare = None if start.record.variant == setup.baseline else reference
+        traits_to_compare = _baseline_traits(starts, setup.baseline, start.record)
         for position, record in enumerate(start.record.cells):
             context = CellContext(record, start, setup, traits_to_compare, position == 0, pool)
             cell = _cell(context, counting)
@@ -160,11 +159,20 @@ def _prefill(starts: list[StartContext]) -> tuple[prefill.Sample, ...]:
     return tuple(found)
 
 
-def _baseline_traits(starts: list[StartContext], baseline: str) -> EngineTraits | None:
-    """Of the first complete start of the baseline, else of its first."""
+def _baseline_traits(
+    starts: list[StartContext], baseline: str, of: StartRecord
+) -> EngineTraits | None:
+    """Of the baseline's start that counts for the round of ``of``; None for the baseline itself.
+
+    Where that round has no complete one, of its first complete start, else of its first.  A first
+    start, which compiles, is left less KV cache than later ones.
+    """
+    if of.variant == baseline:
+        return None
     mine = [s for s in starts if s.record.variant == baseline]
     complete = [s for s in mine if not s.record.partial]
-    return (complete or mine)[0].traits if mine else None
+    same = [s for s in complete if (s.record.round, s.record.role) == (of.round, of.role)]
+    return next((s.traits for s in (*same[-1:], *complete, *mine)), None)
 
 
 def _matched(setup: RunSetup) -> dict[str, str]:
