@@ -329,10 +329,17 @@ def _weights(model: object) -> str | None:
     """Where the weights are from: a hub name, the embedded model's name, or a folder's last part.
 
     What a model is called in its configuration is its user's choice (two of ours serve one model).
+    None for dummy weights, which are nobody's.
     """
-    if not isinstance(model, dict):
+    if not isinstance(model, dict) or _has_dummy_weights(model):
         return None
     named = model.get("path") or model.get("embedded")
     if not isinstance(named, str):
         return None
     return named if named.count("/") == 1 and named[0] != "/" else PurePosixPath(named).name
+
+
+def _has_dummy_weights(model: dict[str, object]) -> bool:
+    given = model.get("server_args")
+    args = given if isinstance(given, dict) else {}
+    return "dummy" in (args.get("load-format"), args.get("load_format"))
