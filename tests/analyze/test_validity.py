@@ -14,10 +14,6 @@ from specgauge.analyze.context import CellContext, StartContext
 from specgauge.analyze.counters import Counters
 from specgauge.analyze.figures import observe
 from specgauge.analyze.log.traits import EngineTraits
-from specgauge.analyze.records import (
-    LogLine,
-)
-from specgauge.analyze.validity import forced_trait
 from specgauge.record.schema import METRICS
 
 
@@ -117,23 +113,6 @@ def test_first_call_taken_by_the_warmup_is_told() -> None:
     assert seen.detail.endswith("it was a warm-up request.")
     assert "FIRST_CALL" not in codes(context(built, warmup=warm, first=False))
     assert "FIRST_CALL" not in codes(context(built, warmup=warm[1:] * 2, first=True))
-
-
-def test_what_the_log_saw_compiled_in_the_first_call_is_named() -> None:
-    warm = tuple(
-        build_cell(Plant(requests=1, ttft_s=ttft), load="warmup", repeat=i, t0=900.0 + 20 * i)
-        for i, ttft in enumerate((1.8, 0.1))
-    )
-    begin = warm[0].record.document
-    assert begin is not None
-    told = "Triton kernel JIT compilation during inference: {}. This causes a latency spike"
-    found = context(build_cell(CLEAN), warmup=tuple(w.record for w in warm), first=True)
-    log = tuple(LogLine(t, "O", told.format(name)) for t, name in (
-        (begin.t_begin - 1, "before"), (begin.t_begin + 2, "sample_kernel"), (921.0, "later")
-    ))  # fmt: skip
-    start = replace(found.start, record=replace(found.start.record, log=log))
-    seen = reason(replace(found, start=start), "FIRST_CALL")
-    assert seen.detail.endswith("warm-up request. Compiled in it, by the log: sample_kernel.")
 
 
 def test_first_call_inside_a_measured_cell_is_suspect() -> None:
@@ -244,28 +223,3 @@ def test_too_few_strikes_only_what_it_names() -> None:
     assert "full-batch" not in seen.detail
     small = build_cell(Plant(requests=15, concurrency=4))
     assert "full-batch throughput (16)" in reason(context(small), "TOO_FEW").detail
-
-
-def test_forced_traits_between_v1_and_v2() -> None:
-    baseline = EngineTraits(runner="V2", async_scheduling=True, kv_cache_tokens=1000)
-    ngram = EngineTraits(
-        runner="V1", runner_reason="does not yet support ngram", async_scheduling=False,
-        async_reason="not supported with ngram", kv_cache_tokens=984,
-    )  # fmt: skip
-    found = forced_trait.differences(ngram, baseline)
-    assert len(found) == 3
-    assert "V1 model runner, the baseline on V2" in found[0]
-    assert "asynchronous scheduling off" in found[1]
-    assert "-1.6%" in found[2]
-
-
-def test_no_runner_difference_where_both_lack_triton() -> None:
-    cpu = EngineTraits(runner="V1", runner_reason="requires Triton", kv_cache_tokens=1000)
-    ngram = replace(cpu, async_scheduling=False, async_reason="not supported with ngram")
-    (only,) = forced_trait.differences(ngram, cpu)
-    assert "asynchronous scheduling off" in only
-
-
-def test_silence_of_one_log_is_no_difference() -> None:
-    assert forced_trait.differences(EngineTraits(runner="V2"), EngineTraits()) == []
-    assert forced_trait.differences(EngineTraits(), EngineTraits(kv_cache_tokens=5)) == []

@@ -45,6 +45,11 @@ def test_the_committed_summary_follows_from_the_committed_records() -> None:
             )
 
 
+def test_dummy_weights_are_nobody_s() -> None:
+    """Else results of Qwen3-32B's own weights would stand beside those of its shapes."""
+    assert "weights" not in derived().environment
+
+
 def test_waits_for_prompts_read_ahead_are_no_freeze_on_a_real_card() -> None:
     """1.58 s without a chunk at c64, and the card's energy counter shows it at work throughout."""
     for cell in derived().cells:

@@ -134,3 +134,60 @@ def test_the_cpus_set_the_pace_and_kept_none() -> None:
     slower = [r.detail for r in unsteady if "CPUs ran slower in" in r.detail]
     assert len(slower) > len(unsteady) / 2
     assert all("the card's clock did not change" in text for text in slower)
+
+
+def test_the_kernel_compiled_after_the_first_token_explains_no_wait_for_it() -> None:
+    """4 to 84 ms after it, in all six starts of ngram."""
+    told = [
+        r.detail for c in derived().cells for r in c.reasons
+        if r.code == "FIRST_CALL" and c.variant.startswith("ngram")
+    ]  # fmt: skip
+    assert len(told) == 6
+    for detail in told:
+        assert "before its first token" not in detail
+        assert "Compiled later in it, by the log: rejection_greedy_sample_kernel." in detail
+
+
+def test_the_graphs_that_the_baseline_lacks_are_told_of_every_drafting_cell() -> None:
+    for cell in derived().cells:
+        told = [r for r in cell.reasons if r.code == "FORCED_TRAIT"]
+        if cell.variant.startswith("vanilla"):
+            assert not told
+            continue
+        (seen,) = told
+        assert "CUDA graphs to 512 tokens, the baseline's to 128" in seen.detail
+        assert "max-cudagraph-capture-size: 512" in (seen.remedy or "")
+        assert ("full CUDA graphs only" in seen.detail) == cell.variant.startswith("ngram")
+    widest = {s.variant: s.traits.cuda_graph_tokens for s in derived().starts}
+    assert widest == {"vanilla": 128, "vanilla_v1": 128, "ngram": 512, "ngram_improved": 512,
+                      "eagle3": 512}  # fmt: skip
+
+
+def test_a_first_start_s_cache_is_held_against_a_first_start_s() -> None:
+    told = {
+        re.findall(r"baseline's ([\d,]+) \(", r.detail)[0]: c.start == 0
+        for c in derived().cells
+        for r in c.reasons
+        if r.code == "FORCED_TRAIT"
+    }
+    assert told == {"620,416": True, "623,152": False}
+
+
+def test_ngram_s_steps_with_a_draft_take_less_time_than_those_without() -> None:
+    """c1, by chunks: several tokens mean a draft, one token mostly none (docs/gpu-node.md)."""
+    text = " ".join((ROOT / "docs" / "gpu-node.md").read_text().split())
+    medians: dict[bool, list[float]] = {True: [], False: []}
+    for start in read_run(RUN).starts:
+        if not start.variant.startswith("ngram"):
+            continue
+        k = {"ngram": 6, "ngram_improved": 4}[start.variant]
+        (cell,) = [c for c in start.cells if c.load == "c1"]
+        chunks = cell.chunks.sort_values(["request", "t"])
+        gaps = chunks.groupby("request")["t"].diff() * 1e3
+        one_step = gaps.notna() & (chunks["tokens"] <= k + 1)
+        for drafted, found in medians.items():
+            chosen = gaps[one_step & ((chunks["tokens"] > 1) == drafted)]
+            found.append(float(chosen.median()))
+    assert max(medians[True]) < min(medians[False])
+    spans = [f"{min(x):.1f} to {max(x):.1f} ms" for x in (medians[True], medians[False])]
+    assert f"{spans[0]} with a draft and {spans[1]} without" in text, spans

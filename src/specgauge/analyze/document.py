@@ -12,6 +12,7 @@ from pydantic import Field
 
 from specgauge.analyze.machine_document import CpuFigures, GpuFigures
 from specgauge.analyze.part import Part
+from specgauge.analyze.started import Start
 from specgauge.record.schema import SUMMARY_SCHEMA
 
 Verdict = Literal["VALID", "SUSPECT", "INVALID"]
@@ -225,33 +226,6 @@ class Recommendation(Part):
     text: str
 
 
-class Traits(Part):
-    """Engine traits of one start, as its log states them."""
-
-    variant: str
-    start: int
-    vllm_version: str | None
-    runner: str | None
-    async_scheduling: bool | None
-    kv_cache_tokens: int | None
-    attention_backend: str | None
-    jit_monitor: bool
-    ready_s: float | None
-    """Seconds from the process's start to its first answer."""
-
-
-class Start(Part):
-    """One server start, complete or not."""
-
-    variant: str
-    start: int
-    round: int
-    role: str
-    state: str
-    error: str | None
-    traits: Traits
-
-
 class MissingCell(Part):
     """A planned cell that was not measured."""
 
@@ -317,7 +291,7 @@ class Summary(Part):
     cells: list[Cell]
     comparisons: list[Comparison]
     matched_comparisons: list[Comparison] = []
-    """Against a baseline with the same forced traits: the draft alone."""
+    """Against the baseline that shares runner and scheduling: the same-runner speed-up."""
     references: list[Reference] = []
     missing: list[MissingCell]
     reasons: list[Reason]

@@ -101,7 +101,7 @@ def compare_matched(
     drift: Mapping[str, Reason],
     evidence: Evidence = NOTHING_KNOWN,
 ) -> list[Comparison]:
-    """Variants against the baseline that shares their forced traits: what the draft alone does.
+    """Variants against the baseline that shares their runner and scheduling.
 
     ``matched``: variant → its matched baseline.  ``drift``: of the run's baseline, by load: what
     changed the machine changed it for these too.  No headline claims.

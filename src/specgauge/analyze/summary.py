@@ -26,9 +26,7 @@ from specgauge.analyze.document import (
     LoadFacts,
     MissingCell,
     Reason,
-    Start,
     Summary,
-    Traits,
     VariantFacts,
 )
 from specgauge.analyze.log import traits
@@ -44,6 +42,7 @@ from specgauge.analyze.records import (
     RunSetup,
     StartRecord,
 )
+from specgauge.analyze.started import Start, Traits
 from specgauge.analyze.validity import drift
 from specgauge.errors import ExitCode
 
@@ -56,7 +55,6 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
     """Everything that the report shows of ``run``; ``published``: results to set beside ours."""
     setup = run.setup
     starts = [_context(start) for start in run.starts]
-    reference = _baseline_traits(starts, setup.baseline)
     cells: list[Cell] = []
     latencies: dict[CellKey, pd.DataFrame] = {}
     counting = _counting(run)
@@ -65,7 +63,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
     records: dict[CellKey, CellRecord] = {}
     prints: dict[CellKey, fingerprint.Fingerprint] = {}
     for start in starts:
-        traits_to_compare = None if start.record.variant == setup.baseline else reference
+        traits_to_compare = _baseline_traits(starts, setup.baseline, start.record)
         for position, record in enumerate(start.record.cells):
             context = CellContext(record, start, setup, traits_to_compare, position == 0, pool)
             cell = _cell(context, counting)
@@ -161,11 +159,20 @@ def _prefill(starts: list[StartContext]) -> tuple[prefill.Sample, ...]:
     return tuple(found)
 
 
-def _baseline_traits(starts: list[StartContext], baseline: str) -> EngineTraits | None:
-    """Of the first complete start of the baseline, else of its first."""
+def _baseline_traits(
+    starts: list[StartContext], baseline: str, of: StartRecord
+) -> EngineTraits | None:
+    """Of the baseline's start that counts for the round of ``of``; None for the baseline itself.
+
+    Where that round has no complete one, of its first complete start, else of its first.  A first
+    start, which compiles, is left less KV cache than later ones.
+    """
+    if of.variant == baseline:
+        return None
     mine = [s for s in starts if s.record.variant == baseline]
     complete = [s for s in mine if not s.record.partial]
-    return (complete or mine)[0].traits if mine else None
+    same = [s for s in complete if (s.record.round, s.record.role) == (of.round, of.role)]
+    return next((s.traits for s in (*same[-1:], *complete, *mine)), None)
 
 
 def _matched(setup: RunSetup) -> dict[str, str]:
@@ -304,6 +311,8 @@ def _start(start: StartContext) -> Start:
             kv_cache_tokens=read.kv_cache_tokens,
             attention_backend=read.attention_backend,
             jit_monitor=read.jit_monitor,
+            cuda_graph_tokens=read.graph_tokens,
+            cuda_graph_mode=read.graph_mode,
             ready_s=ready,
         ),
     )
@@ -320,10 +329,17 @@ def _weights(model: object) -> str | None:
     """Where the weights are from: a hub name, the embedded model's name, or a folder's last part.
 
     What a model is called in its configuration is its user's choice (two of ours serve one model).
+    None for dummy weights, which are nobody's.
     """
-    if not isinstance(model, dict):
+    if not isinstance(model, dict) or _has_dummy_weights(model):
         return None
     named = model.get("path") or model.get("embedded")
     if not isinstance(named, str):
         return None
     return named if named.count("/") == 1 and named[0] != "/" else PurePosixPath(named).name
+
+
+def _has_dummy_weights(model: dict[str, object]) -> bool:
+    given = model.get("server_args")
+    args = given if isinstance(given, dict) else {}
+    return "dummy" in (args.get("load-format"), args.get("load_format"))

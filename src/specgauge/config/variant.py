@@ -40,7 +40,7 @@ class Variant(StrictModel):
     server_args: ServerArgs = {}
     server_env: dict[str, str] = {}
     matched_baseline: str | None = None
-    """A variant without speculation that shares this one's forced traits (runner, scheduling)."""
+    """A variant without speculation that shares this one's runner and scheduling."""
 
     @field_validator("speculative_config")
     @classmethod

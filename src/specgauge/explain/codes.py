@@ -41,10 +41,15 @@ _ALL = (
     Explanation(
         "FORCED_TRAIT", "info",
         "What the method changes in the engine beside the draft: model runner, asynchronous "
-        "scheduling, KV cache size, attention backend.",
-        "The speed-up is that of deploying the method, not of the draft alone. With a 135M model "
-        "on an H200 the runner alone made 30 %.",
-        "Measure a matched baseline (variant vanilla_v1): the row then has a draft-only ratio too.",
+        "scheduling, the sizes up to which CUDA graphs are captured, KV cache size, attention "
+        "backend; for ngram, that full graphs serve only steps in which every request drafts all K "
+        "tokens.",
+        "The speed-up is that of deploying the method, not of the draft alone: vLLM captures "
+        "graphs up to 2 x (1 + K) x max-num-seqs tokens, at most 512, so a baseline runs without "
+        "one where the variant has one.",
+        "Runner and scheduling: measure a matched baseline (variant vanilla_v1); the row then has "
+        "a same-runner speed-up too. Graph sizes: the same max-cudagraph-capture-size for all "
+        "variants, in the model's server_args.",
     ),
     Explanation(
         "FREEZE", "suspect from 1 % of the cell, else info; unknown where it cannot be judged",
@@ -70,7 +75,7 @@ _ALL = (
     Explanation(
         "FIRST_CALL", "suspect inside a measured cell, else info",
         "The start's first request took far longer than the same request again.",
-        "ngram compiles with numba on its first real call: 1.5 to 1.9 s that no monitor sees.",
+        "ngram compiles with numba on its first real call: 1.5 to 2.4 s that no monitor sees.",
         "Give the experiment a warm-up.",
     ),
     Explanation(

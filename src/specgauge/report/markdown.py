@@ -215,6 +215,7 @@ def _environment(summary: Summary) -> str:
             f"{traits.runner} model runner" if traits.runner else "",
             "" if traits.async_scheduling is None
             else f"asynchronous scheduling {'on' if traits.async_scheduling else 'off'}",
+            f"CUDA graphs to {traits.cuda_graph_tokens} tokens" if traits.cuda_graph_tokens else "",
             f"KV cache {traits.kv_cache_tokens:,} tokens" if traits.kv_cache_tokens else "",
             f"attention {traits.attention_backend}" if traits.attention_backend else "",
             f"ready in {traits.ready_s:.0f} s" if traits.ready_s is not None else "",

@@ -34,7 +34,7 @@ _CORRECTED = (
 )
 _TPOT_SPEEDUP = Column("tpot_speedup", "TPOT speed-up", numbers.times)
 _RATIO_VERDICT = Column("speedup_verdict", "verdict of speed-ups")
-_DRAFT_ONLY = Column("draft_only_speedup", "draft-only speed-up", numbers.times)
+_SAME_RUNNER = Column("draft_only_speedup", "same-runner speed-up", numbers.times)
 _FIGURES = (
     Column("output_tok_s", "output tok/s", numbers.rate),
     Column("tpot_ms", "TPOT ms", numbers.milliseconds),
@@ -183,7 +183,7 @@ def per_load(summary: Summary, load: LoadFacts) -> Table:
 
 def _ratio_columns(summary: Summary, is_open: bool) -> tuple[Column, ...]:
     throughput = () if is_open else (_SPEEDUP,)
-    matched = (_DRAFT_ONLY,) if summary.matched_comparisons else ()
+    matched = (_SAME_RUNNER,) if summary.matched_comparisons else ()
     return (*throughput, _TPOT_SPEEDUP, *matched, _RATIO_VERDICT)
 
 
@@ -193,7 +193,7 @@ def _ratios(summary: Summary, variant: str, load: str) -> dict[str, Value]:
         return {
             _SPEEDUP.key: 1.0,
             _TPOT_SPEEDUP.key: 1.0,
-            _DRAFT_ONLY.key: None,
+            _SAME_RUNNER.key: None,
             _RATIO_VERDICT.key: None,
         }
     throughput = find(summary.comparisons, variant, load, "output_tok_s")
@@ -204,7 +204,7 @@ def _ratios(summary: Summary, variant: str, load: str) -> dict[str, Value]:
     return {
         _SPEEDUP.key: throughput.speedup if throughput else None,
         _TPOT_SPEEDUP.key: tpot.speedup if tpot else None,
-        _DRAFT_ONLY.key: matched.speedup if matched else None,
+        _SAME_RUNNER.key: matched.speedup if matched else None,
         _RATIO_VERDICT.key: _ratio_verdict([c for c in (throughput, tpot, matched) if c]),
     }
 

@@ -28,6 +28,11 @@ class EngineTraits:
     """The log proves that something watches for compiles."""
     attention_backend: str | None = None
     enforce_eager: bool = False
+    graph_tokens: int | None = None
+    """Tokens of the widest CUDA graph to capture, as configured; None without graphs (a CPU,
+    ``enforce_eager``).  The V1 runner rounds sizes to multiples of 1 + K: of 512 at K = 6, 497."""
+    graph_mode: str | None = None
+    """``FULL_AND_PIECEWISE``, ``PIECEWISE``, …; None without graphs."""
 
     @property
     def tokens_ahead(self) -> float:
@@ -49,6 +54,14 @@ _ASYNC_LEFT = re.compile(r"Async scheduling (not supported with .+?) and will be
 _KV_CACHE = re.compile(r"KV cache size: ([\d,]+) tokens")
 _BATCHED = re.compile(r"max_num_batched_tokens=(\d+)")
 _ATTENTION = re.compile(r"Using (\S+) (?:attention )?backend(?: out of potential backends|\.)")
+_COMPILATION = "compilation_config="
+"""In the engine's line with its whole configuration, after all defaults were derived."""
+_FOR_CPU = "device_config=cpu"
+_GRAPH_SIZES = re.compile(r"(?<!\w)cudagraph_capture_sizes['\"]: ?\[([\d, ]+)\]")
+_GRAPH_MODE = re.compile(r"(?<!\w)cudagraph_mode['\"]: ?<CUDAGraphMode\.(\w+)")
+_GRAPH_MODE_LEFT = re.compile(r"setting cudagraph_mode=(\w+)")
+"""Later, by a worker whose attention backend cannot be captured whole."""
+_NO_GRAPHS = "NONE"
 _ON_CPU = "CPU KV cache size"
 """vLLM for CPUs turns asynchronous scheduling off for every server and says nothing of it
 (``platforms/cpu.py``, 0.32); only ngram's own warning, written earlier, names it."""
@@ -64,6 +77,7 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
             first.setdefault(key, value)
 
     monitor = eager = False
+    graphs: dict[str, str] = {}
     for line in log:
         text = line.text
         if found := _VERSION.search(text):
@@ -86,8 +100,11 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
             keep("batched", found[1])
         if found := _ATTENTION.search(text):
             keep("attention", found[1])
+        graphs.update(_graphs(text))
         monitor = monitor or _MONITOR in text
         eager = eager or "Enforce eager set" in text
+    if graphs.get("mode") == _NO_GRAPHS:
+        graphs = {}
     return EngineTraits(
         vllm_version=first.get("version"),
         runner=first.get("runner"),
@@ -99,4 +116,19 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
         jit_monitor=monitor,
         attention_backend=first.get("attention"),
         enforce_eager=eager,
+        graph_tokens=int(graphs["tokens"]) if "tokens" in graphs else None,
+        graph_mode=graphs.get("mode"),
     )
+
+
+def _graphs(text: str) -> dict[str, str]:
+    """``tokens`` and ``mode`` of the CUDA graphs, as far as a line says them."""
+    found: dict[str, str] = {}
+    if _COMPILATION in text and _FOR_CPU not in text:
+        if sizes := _GRAPH_SIZES.search(text):
+            found["tokens"] = str(max(int(size) for size in sizes[1].split(",")))
+        if mode := _GRAPH_MODE.search(text):
+            found["mode"] = mode[1]
+    elif left := _GRAPH_MODE_LEFT.search(text):
+        found["mode"] = left[1]
+    return found

@@ -1,6 +1,6 @@
 """FIRST_CALL: a start's first request pays for code that is built on first use.
 
-ngram's first request costs 1.5 to 1.9 s on an H200 (numba compiles on the first real call) and no
+ngram's first request costs 1.5 to 2.4 s on an H200 (numba compiles on the first real call) and no
 monitor sees it.
 """
 
@@ -73,13 +73,25 @@ def _repeated(cell: CellContext) -> Reason | None:
 
 
 def _compiled(cell: CellContext, record: CellRecord) -> str:
-    """What the JIT monitor saw of ``record``; nothing where nothing watched or it had no line."""
+    """What the JIT monitor saw of ``record``; nothing where nothing watched or it had no line.
+
+    A line is written when its compile has ended: one after the first token explains nothing of
+    the wait for it.
+    """
     document = record.document
     if document is None:
         return ""
+    first = float(record.requests["t_first"].min())
     lines = [x for x in cell.start.jit_lines if document.t_begin <= x.t <= document.t_end]
-    kernels = ", ".join(dict.fromkeys(line.name for line in lines))
-    return f" Compiled in it, by the log: {kernels}." if kernels else ""
+    told = (
+        ("before its first token", [x.name for x in lines if x.t <= first]),
+        ("later in it", [x.name for x in lines if not x.t <= first]),
+    )
+    return "".join(
+        f" Compiled {when}, by the log: {', '.join(dict.fromkeys(names))}."
+        for when, names in told
+        if names
+    )
 
 
 def _sent_again(cell: CellContext, again: CellRecord) -> Reason | None:
