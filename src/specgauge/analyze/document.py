@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from specgauge.analyze.document_gpu import EnergyRatio, GpuFigures
+from specgauge.analyze.part import Part, Verdict
 from specgauge.record.schema import SUMMARY_SCHEMA
 
-Verdict = Literal["VALID", "SUSPECT", "INVALID"]
 Severity = Literal["invalid", "suspect", "info", "unknown"]
-
-
-class Part(BaseModel):
-    """Base of the summary's parts: immutable, written with JSON's own key names."""
-
-    model_config = ConfigDict(
-        frozen=True, populate_by_name=True, serialize_by_alias=True, allow_inf_nan=False
-    )
 
 
 class Reason(Part):
@@ -100,25 +93,6 @@ class GoodputFigures(Part):
     per_s: float | None
 
 
-class GpuFigures(Part):
-    """What the GPU told while the cell ran, from the first send to the last chunk."""
-
-    energy_j: float | None
-    """Of the whole card, its idle draw included."""
-    energy_from: str | None
-    """``energy counter`` or ``integral of power``."""
-    power_w: float | None
-    """Energy / duration."""
-    sm_clock_mhz: float | None
-    """Mean over the samples."""
-    temperature_c: float | None  # highest
-    utilisation: float | None
-    memory_used: float | None
-    """Bytes, highest, whoever used them."""
-    throttle: dict[str, float] = {}
-    """Why the clocks were not at their highest, in words → share of the samples."""
-
-
 class Observed(Part):
     """A cell's figures as measured, nothing taken off."""
 
@@ -165,6 +139,8 @@ class Observed(Part):
     """Prompt tokens that the server had to read, by its counters."""
     joules_per_token: float | None
     """Energy of the card over the cell / output tokens."""
+    joules_per_token_above_rest: float | None = None
+    """The same of the energy beyond what the card draws with the server up and nothing to do."""
     gpu: GpuFigures | None = None
     """None without telemetry."""
 
@@ -341,6 +317,7 @@ class Summary(Part):
     comparisons: list[Comparison]
     matched_comparisons: list[Comparison] = []
     """Against a baseline with the same forced traits: the draft alone."""
+    energy: list[EnergyRatio] = []
     references: list[Reference] = []
     missing: list[MissingCell]
     reasons: list[Reason]

@@ -35,12 +35,13 @@ def observe(cell: CellContext) -> Observed:
     slo = cell.setup.slo
     drafts = drafted if drafted and drafted.drafts else None
     gpu = gpu_figures.observe(cell)
+    tokens = int(requests["output_tokens"].sum())
     by_server = cell.steps_by_server
     return Observed(
         requests=load.requests,
         failed=max(load.requests - ok, 0),
         prompt_tokens=int(requests["prompt_tokens"].sum()),
-        output_tokens=int(requests["output_tokens"].sum()),
+        output_tokens=tokens,
         duration_s=seconds,
         output_tok_s=throughput.output_tok_s(requests),
         total_tok_s=throughput.total_tok_s(requests),
@@ -72,7 +73,10 @@ def observe(cell: CellContext) -> Observed:
         prefix_cache_hit_rate=cell.hit_rate,
         uncached_prompt_tokens=cell.uncached_tokens,
         step_check=_step_check(cell),
-        joules_per_token=gpu_figures.joules_per_token(gpu, int(requests["output_tokens"].sum())),
+        joules_per_token=gpu_figures.per_token(gpu.energy_j if gpu else None, tokens),
+        joules_per_token_above_rest=gpu_figures.per_token(
+            gpu.energy_above_rest_j if gpu else None, tokens
+        ),
         gpu=gpu,
     )
 
