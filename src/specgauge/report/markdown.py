@@ -14,9 +14,10 @@ from specgauge.report.alike import Seen
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
-    "first chunk): the headline latency. **Step** gap between a request's chunks, its mean: steps "
-    "that also read other requests' prompts are in it, so the median (`summary.json`) is nearer to "
-    "a step of decoding alone.",
+    "first chunk): the headline latency. **Step** gap between a request's chunks, mean and median "
+    "(p50): steps that also read other requests' prompts lengthen the mean, so the median is "
+    "nearer to a step of decoding alone. It is missing where chunks hold several steps "
+    "(COALESCED: the mean is then the server's) or gaps are few.",
     "**Output throughput** output tokens / (last chunk − first send). **Speed-up** variant against "
     "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
     "prompts of the paired ratio.",
@@ -69,7 +70,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         *_reasons(summary, notes=False),
         *_failures(summary),
         "## By load",
-        escape.line(words.why_step_latency(summary)),
+        *([escape.line(text)] if (text := words.why_step_latency(summary)) else []),
     ]
     for load in summary.loads:
         table = tables.per_load(summary, load)
