@@ -137,6 +137,8 @@ class Observed(Part):
     prefix_cache_hit_rate: float | None
     uncached_prompt_tokens: float | None = None
     """Prompt tokens that the server had to read, by its counters."""
+    prefill_share: float | None = None
+    """What steps took beyond ordinary ones while prompts were read / duration: at least that."""
     joules_per_token: float | None
     """Energy of the card over the cell / output tokens."""
     joules_per_token_above_rest: float | None = None

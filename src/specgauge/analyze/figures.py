@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from specgauge.analyze import acceptance, gpu_figures, latency, steps, throughput
+from specgauge.analyze import (
+    acceptance,
+    gpu_figures,
+    latency,
+    prefill_share,
+    steps,
+    throughput,
+)
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import (
     CrossCheckFigures,
@@ -72,6 +79,7 @@ def observe(cell: CellContext) -> Observed:
         tokens_per_step_by_category=({} if by_server else acceptance.by_category(requests, chunks)),
         prefix_cache_hit_rate=cell.hit_rate,
         uncached_prompt_tokens=cell.uncached_tokens,
+        prefill_share=prefill_share.of(cell),
         step_check=_step_check(cell),
         joules_per_token=gpu_figures.per_token(gpu.energy_j if gpu else None, tokens),
         joules_per_token_above_rest=gpu_figures.per_token(

@@ -16,8 +16,11 @@ DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
     "first chunk): the headline latency. **Step** gap between a request's chunks, mean and median "
     "(p50): steps that also read other requests' prompts lengthen the mean, so the median is "
-    "nearer to a step of decoding alone. It is missing where chunks hold several steps "
-    "(COALESCED: the mean is then the server's) or gaps are few.",
+    "nearer to a step of decoding alone. Where chunks hold several steps (COALESCED) the mean is "
+    "the server's and the median is missing.",
+    "**Prefill share** what steps took beyond an ordinary one while prompts were read / duration: "
+    "at least so much of a cell is reading. It is missing where no ordinary step of a like batch "
+    "shows, where chunks hold several steps, and where the cell stood still.",
     "**Output throughput** output tokens / (last chunk − first send). **Speed-up** variant against "
     "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
     "prompts of the paired ratio.",
