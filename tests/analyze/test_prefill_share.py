@@ -115,7 +115,25 @@ def merged(every: int) -> tuple[CellContext, float]:
     return context(built, chunks=chunks), truth
 
 
-def test_chunks_that_hold_several_steps_tell_no_share() -> None:
-    cell, _ = merged(30)
-    assert cell.merged.share > steps.MERGED_LIMIT
-    assert prefill_share.of(cell) is None
+def test_the_median_is_known_where_few_chunks_hold_several_steps() -> None:
+    few, truth = merged(30)
+    assert few.steps_by_server == 20 * 63
+    seen = figures.observe(few)
+    assert seen.step_ms.p50 == pytest.approx(truth * 1000, rel=steps.MEDIAN_KNOWN)
+    assert (seen.step_ms.p90, seen.step_ms.p99) == (None, None)
+    assert seen.step_ms.mean == seen.step_ms.server_mean
+    many, _ = merged(3)
+    assert many.steps_by_server is not None
+    assert figures.observe(many).step_ms.p50 is None
+    assert prefill_share.of(few) is None
+
+
+def test_how_far_hidden_steps_can_move_a_median() -> None:
+    """100 gaps of 1 to 100; four hidden steps leave at most eight unknown."""
+    even = np.arange(1.0, 101.0)
+    assert steps.median_beside(np.full(100, 7.0), 104) == 7.0
+    assert steps.median_beside(even, 100) == pytest.approx(50.5)
+    assert steps.median_beside(even, 101) == pytest.approx(50.5)  # 49.0 to 52.0
+    assert steps.median_beside(even, 104) is None  # 44.6 to 56.4
+    assert steps.median_beside(even, 99) is None
+    assert steps.median_beside(np.empty(0), 5) is None

@@ -116,13 +116,18 @@ def _coverage(cell: CellContext) -> float | None:
 
 
 def _steps(cell: CellContext) -> StepSpread:
-    """Of the gaps between chunks; where those are not steps, the server's mean alone."""
+    """Of the gaps between chunks; where those are not steps, the server's mean and, if so few hold
+    several that it is known all the same, the median."""
     window = cell.whole_window
     server = steps.server_mean(cell.start.counters, window) if window else None
     mean_ms = server * 1000 if server is not None else None
-    of_gaps = spread(steps.gaps(cell.chunks))
+    gaps = steps.gaps(cell.chunks)
+    of_gaps = spread(gaps)
     if cell.steps_by_server and mean_ms is not None:
-        of_gaps = Spread(mean=mean_ms)
+        median = steps.median_beside(gaps, cell.steps_by_server)
+        of_gaps = Spread(
+            mean=mean_ms, p50=median * 1000 if median and of_gaps.p50 is not None else None
+        )
     return StepSpread(**of_gaps.model_dump(), server_mean=mean_ms, merged_share=cell.merged.share)
 
 

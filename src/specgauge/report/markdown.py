@@ -17,7 +17,7 @@ DEFINITIONS = (
     "first chunk): the headline latency. **Step** gap between a request's chunks, mean and median "
     "(p50): steps that also read other requests' prompts lengthen the mean, so the median is "
     "nearer to a step of decoding alone. Where chunks hold several steps (COALESCED) the mean is "
-    "the server's and the median is missing.",
+    "the server's, and the median is missing unless it is known to 5 % all the same.",
     "**Prefill share** what steps took beyond an ordinary one while prompts were read / duration: "
     "at least so much of a cell is reading. It is missing where no ordinary step of a like batch "
     "shows, where chunks hold several steps, and where the cell stood still.",
