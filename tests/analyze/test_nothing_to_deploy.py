@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from specgauge.analyze import claims
 from specgauge.analyze.document import Cell, Comparison
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import LoadSetup, RunSetup, VariantSetup
+from specgauge.report import numbers
 
 DRAWN = {"method": "eagle3", "num_speculative_tokens": 3, "rejection_sample_method": "synthetic"}
 EARNED = {"method": "eagle3", "num_speculative_tokens": 3}
@@ -57,3 +61,15 @@ def test_unequal_rounds_are_not_called_the_most_of_them() -> None:
     rows = [point("a", 0.9, rounds=1), point("b", 0.8, rounds=2)]
     (found,) = recommend(setup(a=EARNED, b=EARNED), rows, ["c16"])
     assert "At most 2 rounds: neither a win nor a loss is claimed" in found.text
+
+
+@pytest.mark.parametrize(("p", "word"), [(0.02, "loss, unproven"), (0.2, "no difference shown")])
+def test_what_is_one_of_many_claims_is_unproven_and_says_so(p: float, word: str) -> None:
+    """0.4x in all of three rounds; p = 0.02 alone, 0.08 as one of four claims."""
+    told = (("a", 0.4, p), ("b", 1.0, 0.9), ("c", 1.0, 0.9), ("d", 1.1, p))
+    rows = [point(v, s, rounds=3).model_copy(update={"p": q}) for v, s, q in told]
+    judged = claims.corrected(rows)
+    assert numbers.claim(judged[0]) == word
+    (found,) = recommend(setup(**dict.fromkeys("abcd", EARNED)), judged, ["c16"])
+    assert "stay with vanilla: no variant is faster beyond doubt (the highest: d" in found.text
+    assert (", p 0.08 with all claims of the run)" in found.text) is (p < claims.ALPHA)

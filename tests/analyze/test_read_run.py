@@ -80,6 +80,16 @@ def test_no_run_there(tmp_path: Path) -> None:
     assert "no run here" in fails(tmp_path)
 
 
+@pytest.mark.parametrize("edited", [{"t_end": 1.0}, {"t_go": 1.0}, {"t_begin": 1e9}])
+def test_a_cell_that_ends_before_it_began_is_named(tmp_path: Path, edited: dict) -> None:
+    folder = write_small_run(tmp_path / "run-1")
+    path = RunPaths(folder).start("vanilla", 0).cell("c1", 0).cell
+    path.write_text(json.dumps({**json.loads(path.read_text()), **edited}))
+    message = fails(folder)
+    assert str(path) in message
+    assert "not in this order" in message
+
+
 def test_damaged_files_are_named(tmp_path: Path) -> None:
     folder = write_small_run(tmp_path / "run-1")
     cell = RunPaths(folder).start("vanilla", 0).cell("c1", 0)

@@ -79,6 +79,14 @@ def test_a_drafter_that_lives_on_repetition_is_suspect() -> None:
     assert "before that" in seen.detail
 
 
+@pytest.mark.parametrize("runs_on", [True, False])
+def test_outputs_that_end_are_not_said_to_run_on(runs_on: bool) -> None:
+    built = lifted(build_cell(Plant(requests=20, k=6, coverage=0.1), variant="ngram"), 30)
+    seen = reason(context(built, document={"ignore_eos": runs_on}), "DEGENERATE")
+    assert ("run on after their end" in seen.detail) is runs_on
+    assert ("ignore_eos" in seen.remedy) is runs_on
+
+
 def test_nothing_but_repetition_is_suspect_too() -> None:
     built = lifted(build_cell(Plant(requests=20, k=6, coverage=0.1), variant="ngram"), 0)
     assert "hardly any output" in reason(context(built), "DEGENERATE").detail

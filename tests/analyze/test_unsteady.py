@@ -35,7 +35,10 @@ def test_a_first_and_a_last_start_that_agree_by_chance_hide_nothing(tmp_path: Pa
     assert "DRIFT" not in [r.code for r in summary.reasons]
     verdicts = [cell(summary, "vanilla", start).verdict for start in range(4)]
     assert verdicts == ["SUSPECT"] * 3 + ["VALID"]
-    assert "start 1: " in cell(summary, "vanilla").reasons[-1].detail
+    seen = cell(summary, "vanilla").reasons[-1]
+    slowest = cell(summary, "vanilla", 1).observed.output_tok_s
+    assert f"at its lowest {slowest:,.1f}, at its highest" in seen.detail
+    assert seen.evidence["start_1"] == slowest
     assert (of(summary).verdict, of(summary).reasons) == ("SUSPECT", ["UNSTEADY"])
     assert (words.disturbed(summary) or "").startswith(
         "DISTURBED: starts of the baseline itself differ by 3"

@@ -189,12 +189,18 @@ def test_published_results_stand_beside_ours(summary: Summary) -> None:
 
 @pytest.mark.parametrize(
     ("model", "gpus", "durations"),
-    [("Qwen3-32B", ["NVIDIA L4"], True), ("Qwen3-32B", [], False), ("mine", ["NVIDIA L4"], False)],
+    [
+        ("Qwen3-32B", ["NVIDIA L4"], True),
+        ("Qwen3-32B", [], False),
+        ("mine", ["NVIDIA L4"], False),
+        ("mine of Qwen/Qwen3-32B", ["NVIDIA L4"], True),
+    ],
 )
 def test_times_of_another_model_are_left_out_of_the_report(
     summary: Summary, model: str, gpus: list[str], durations: bool
 ) -> None:
-    update = {"environment": {"machine": {"gpus": gpus}}, "model": model}
+    name, _, weights = model.partition(" of ")
+    update = {"environment": {"machine": {"gpus": gpus}, "weights": weights}, "model": name}
     table = published_table.table(summary.model_copy(update=update))
     shown = {row["metric"] for row in csv.DictReader(io.StringIO(table.csv()))}
     assert ("duration s" in shown) == durations

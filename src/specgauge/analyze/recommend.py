@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specgauge.analyze import tradeoffs, words
+from specgauge.analyze.claims import ALPHA
 from specgauge.analyze.document import Cell, Comparison, Recommendation
 from specgauge.analyze.records import RunSetup
 
@@ -181,7 +182,7 @@ def _claimed(
         found = "no variant is faster beyond doubt"
     text = (
         f"stay with {load.setup.baseline}: {found} (the highest: {best.variant} at "
-        f"{_times(best)}, {_interval(best)}){_doubt(best)}.{also}"
+        f"{_times(best)}, {_interval(best)}{_corrected(best)}){_doubt(best)}.{also}"
     )
     return load.says(load.setup.baseline, text, claimed=all(c.verdict == "VALID" for c in rows))
 
@@ -229,6 +230,13 @@ def _interval(comparison: Comparison) -> str:
     if comparison.low is None or comparison.high is None:
         return "no interval"
     return f"95 % interval {words.bound(comparison.low)} to {words.bound(comparison.high)}"
+
+
+def _corrected(comparison: Comparison) -> str:
+    """Why an interval that leaves out 1 claims nothing."""
+    if comparison.significant or comparison.p is None or comparison.p >= ALPHA:
+        return ""
+    return f", p {comparison.p_holm:.2g} with all claims of the run"
 
 
 def _doubt(comparison: Comparison) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 import pandas as pd
 
@@ -312,4 +313,19 @@ def _start(start: StartContext) -> Start:
 
 def _environment(facts: Mapping[str, object]) -> dict[str, object]:
     kept = ("machine", "gpu", "vllm", "git", "workload", "runtime", "created_at", "fingerprint")
-    return {key: facts[key] for key in kept if facts.get(key) is not None}
+    weights = _weights(facts.get("model"))
+    found = {key: facts[key] for key in kept if facts.get(key) is not None}
+    return {**({"weights": weights} if weights else {}), **found}
+
+
+def _weights(model: object) -> str | None:
+    """Where the weights are from: a hub name, the embedded model's name, or a folder's last part.
+
+    What a model is called in its configuration is its user's choice (two of ours serve one model).
+    """
+    if not isinstance(model, dict):
+        return None
+    named = model.get("path") or model.get("embedded")
+    if not isinstance(named, str):
+        return None
+    return named if named.count("/") == 1 and named[0] != "/" else PurePosixPath(named).name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class Document(BaseModel):
@@ -154,6 +154,13 @@ class CellDocument(Document):
     prefix_cache_was_reset: bool = False
     host_load: dict[str, float] = {}
     """Load averages and steal seconds around the cell, where the system tells."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> CellDocument:
+        times = [t for t in (self.t_begin, self.t_go, self.t_end) if t is not None]
+        if times != sorted(times):
+            raise ValueError("t_begin, t_go and t_end are not in this order")
+        return self
 
 
 class Margin(Document):

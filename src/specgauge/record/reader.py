@@ -99,7 +99,7 @@ def _document(model: type[D], path: Path) -> D | None:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: {key}: {first['msg']}") from error
+        raise UsageError(": ".join(filter(None, (str(path), key, first["msg"])))) from error
 
 
 def _setup(manifest: dict[str, Any]) -> RunSetup:

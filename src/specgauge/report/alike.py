@@ -17,12 +17,14 @@ from specgauge.analyze.validity import (
     server_starved,
     throttled,
     too_few,
+    unsteady,
 )
+from specgauge.report.places import brief
 
 KINDS = frozenset(
     module.CODE
     for module in (coalesced, degenerate, first_call, forced_trait, front_end, lossy,
-                   server_starved, throttled, too_few)
+                   server_starved, throttled, too_few, unsteady)
 )  # fmt: skip
 """Codes that a run may give for every cell alike.  A freeze, a stranger or a mismatch keeps a row
 of its own: there each number counts."""
@@ -43,9 +45,10 @@ class Seen:
 
     @property
     def places(self) -> str:
-        """``ngram c1, ngram c16``; of many the first, and how many more."""
-        shown = ", ".join(self.where[:MOST_PLACES])
-        more = len(self.where) - MOST_PLACES
+        """``ngram c1, c16 (starts 0 to 2)``; of many the first, and how many more."""
+        told = brief(self.where)
+        shown = ", ".join(told[:MOST_PLACES])
+        more = len(told) - MOST_PLACES
         return f"{shown} and {more} more" if more > 0 else shown
 
 

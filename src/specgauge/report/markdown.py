@@ -11,6 +11,7 @@ from specgauge.analyze.document import MissingCell, Summary
 from specgauge.analyze.validity import too_few
 from specgauge.report import checks, energy, escape, published, tables, words
 from specgauge.report.alike import Seen
+from specgauge.report.places import brief
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
@@ -25,8 +26,9 @@ DEFINITIONS = (
     "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
     "prompts of the paired ratio.",
     "**95 % interval** Student's t on the rounds' log ratios, for that row alone. **Claim** a gain "
-    "or a loss only where p, corrected for all claims of the headline (Holm), is below 5 %: an "
-    "interval that leaves out 1 may stand beside *no difference shown*.",
+    "or a loss only where p, corrected for all claims of the headline (Holm), is below 5 %. "
+    "*Unproven*: the row's own interval leaves out 1, and with so many claims from so few rounds "
+    "that may be chance. *In doubt*: proven, from figures that are SUSPECT.",
     "**Acceptance length** 1 + accepted / drafts, conditional on a draft. **Coverage** drafts / "
     "decode chunks. **Tokens per step** tokens after the first chunk / decode chunks. "
     "**Efficiency** tokens used / positions computed. Read the first three together.",
@@ -47,9 +49,10 @@ CORRECTED = (
 
 PLAUSIBILITY = (
     "Other GPUs, models and versions: these show whether ours are plausible, and are no pass mark. "
-    "At concurrency 1 speed-ups of one model agree across cards (memory bandwidth cancels out); at "
-    "16 they do not. Throughputs and times of another model say nothing about ours: they are in "
-    "`summary.json` only."
+    "Where decoding waits for memory alone (a large model at concurrency 1) speed-ups of one model "
+    "agree across cards, bandwidth cancels out; a small model's, or those at 16, do not. "
+    "Throughputs and times of another model say nothing about ours: they are only in "
+    "`summary.json`."
 )
 
 NOTES = "What the checks saw that does not taint a cell; TOO_FEW leaves that claim out."
@@ -169,7 +172,7 @@ def _reasons(summary: Summary, *, notes: bool) -> list[str]:
     rows += [
         " | ".join(
             ["", s.reason.code, _severity(s),
-             escape.inline(s.places if notes else ", ".join(s.where)),
+             escape.inline(s.places if notes else ", ".join(brief(s.where))),
              escape.inline(s.reason.detail), _cell(s.reason.remedy or "nothing"), ""]
         ).strip()
         for s in seen

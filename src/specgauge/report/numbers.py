@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from specgauge.analyze import words
+from specgauge.analyze.claims import ALPHA
 from specgauge.analyze.document import Cell, Comparison
 from specgauge.analyze.part import Verdict
 
@@ -68,7 +69,8 @@ def interval(comparison: Comparison) -> str:
 def claim(comparison: Comparison) -> str:
     """What is claimed: INDICATIVE, gain, loss, or no difference shown; nothing if INVALID.
 
-    A gain or loss of a SUSPECT row is in doubt, and recommends nothing.
+    A gain or loss of a SUSPECT row is in doubt, and recommends nothing.  Unproven: its own interval
+    leaves out 1, and corrected for all claims of the headline (Holm) p does not.
     """
     if comparison.speedup is None:
         return MISSING
@@ -76,9 +78,10 @@ def claim(comparison: Comparison) -> str:
         return "none"
     if comparison.label is not None:
         return comparison.label
-    if not comparison.significant:
-        return "no difference shown"
     word = "gain" if comparison.speedup > 1 else "loss"
+    if not comparison.significant:
+        alone = comparison.p is not None and comparison.p < ALPHA
+        return f"{word}, unproven" if alone else "no difference shown"
     return word if comparison.verdict == "VALID" else f"{word}, in doubt"
 
 

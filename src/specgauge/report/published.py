@@ -19,9 +19,16 @@ def _like_ours(conditions: Mapping[str, str], summary: Summary) -> bool:
     """The same model, and on a GPU as ours or on none as ours, as far as names tell."""
     machine = summary.environment.get("machine")
     on_gpu = bool(machine.get("gpus")) if isinstance(machine, dict) else False
-    model = conditions.get("model", "").lower().rpartition("/")[2]
-    same = bool(summary.model) and model.startswith(summary.model.lower())
+    theirs = conditions.get("model", "").lower().rpartition("/")[2]
+    same = any(theirs.startswith(name) for name in _names(summary))
     return same and on_gpu != ("cpu" in conditions.get("gpu", "").lower())
+
+
+def _names(summary: Summary) -> list[str]:
+    """What our model is called: by its configuration, and by whoever made its weights."""
+    weights = summary.environment.get("weights")
+    given = [summary.model, str(weights) if weights else ""]
+    return [name.lower().rpartition("/")[2] for name in given if name]
 
 
 def table(summary: Summary) -> Table:
@@ -33,7 +40,7 @@ def table(summary: Summary) -> Table:
         Column("ours", "ours", lambda v: numbers.number(v, 2)),
         Column("difference", "difference", lambda v: numbers.MISSING if v is None else f"{v:+.0%}"),
         Column("their_conditions", "their conditions"),
-        Column("verdict", "verdict"),
+        Column("verdict", "verdict of ours"),
     )
     rows: list[list[Value]] = [
         [r.source, r.variant, r.load, NAMES.get(r.metric, r.metric.replace("_", " ")), r.basis,

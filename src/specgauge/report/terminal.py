@@ -76,8 +76,8 @@ def _doubts(summary: Summary) -> list[RenderableType]:
 
 
 def _table(summary: Summary) -> RichTable:
-    """The headline table in 80 columns: rounds, and TPOT where intervals need the room, are in the
-    report only."""
+    """The headline table in 80 columns: rounds, and all of TPOT where intervals need the room, are
+    in the report only."""
     source = tables.headline(summary)
     texts = source.cells()
     kept = _columns(source)
@@ -126,5 +126,7 @@ def _columns(source: Table) -> list[int]:
     claims = {row[i] for row in texts for i, c in enumerate(source.columns) if c.key == "claim"}
     if claims <= {"baseline", "INDICATIVE", numbers.MISSING}:
         silent.add("claim")  # the line above the table says it of all
-    left_out = silent | {"rounds"} | (set() if "interval" in silent else {"tpot_ms"})
+    left_out = (
+        silent | {"rounds"} | (set() if "interval" in silent else {"tpot_ms", "tpot_speedup"})
+    )
     return [i for i, column in enumerate(source.columns) if column.key not in left_out]

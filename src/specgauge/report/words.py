@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from specgauge.analyze.document import Cell, Comparison, Reason, Summary
 from specgauge.report import numbers, tables
 from specgauge.report.alike import Seen, together
+from specgauge.report.places import place
 
 SEVERITIES = ("invalid", "suspect", "unknown", "info")
 STARVED, DRIFTED = 0.5, 0.2
@@ -32,9 +33,9 @@ def reasons(summary: Summary) -> list[Seen]:
 def _all_reasons(summary: Summary) -> Iterator[tuple[str, Reason]]:
     for reason in summary.reasons:
         yield "run", reason
-    for cell in summary.cells:
+    for where, cell in _of_cells(summary):
         for reason in cell.reasons:
-            yield place(cell), reason
+            yield where, reason
     for comparison in (*summary.comparisons, *summary.matched_comparisons):
         for note in comparison.notes:
             if note.code != "FORCED_TRAIT":  # already a reason of the cells
@@ -43,9 +44,14 @@ def _all_reasons(summary: Summary) -> Iterator[tuple[str, Reason]]:
                 yield f"{comparison.variant} {comparison.load}" if too_few else against, note
 
 
-def place(cell: Cell) -> str:
-    """``ngram c16``, with the start where it is not the first."""
-    return f"{cell.variant} {cell.load}" + (f" start {cell.start}" if cell.start else "")
+def _of_cells(summary: Summary) -> Iterator[tuple[str, Cell]]:
+    """Each cell and its name, with the start where its variant has several."""
+    starts: dict[str, set[int]] = {}
+    for cell in summary.cells:
+        starts.setdefault(cell.variant, set()).add(cell.start)
+    for cell in summary.cells:
+        several = len(starts[cell.variant]) > 1
+        yield place(cell.variant, cell.load, cell.start if several else None), cell
 
 
 def status(summary: Summary) -> str:
@@ -77,7 +83,7 @@ def failed_starts(summary: Summary, *, replaced: bool = True) -> list[str]:
 def disturbed(summary: Summary) -> str | None:
     """What shook the machine so that the figures tell of it and not of the method; else None."""
     drift, waited, spread = 0.0, 0.0, 0.0
-    baselines = {place(c) for c in summary.cells if c.variant == summary.baseline}
+    baselines = {w for w, c in _of_cells(summary) if c.variant == summary.baseline}
     for where, reason in _all_reasons(summary):
         if reason.code == "DRIFT":
             drift = max(drift, abs(_number(reason, "change")))

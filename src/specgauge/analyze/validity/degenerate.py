@@ -11,8 +11,9 @@ LIMIT = 0.05
 """Difference in tokens per step: as much of a speed-up would be the degenerate part's."""
 
 
-REAL = (
-    "Sample as in production, let outputs end (ignore_eos: false), or use prompts that ask for "
+REAL = "Sample as in production, or use prompts that ask for long answers."
+RUNNING_ON = (
+    "Let outputs end (ignore_eos: false), sample as in production, or use prompts that ask for "
     "long answers."
 )
 SYNTHETIC = (
@@ -20,6 +21,22 @@ SYNTHETIC = (
     "is. Real outputs repeat less and are drafted for less often: read the speed-up as what full "
     "coverage costs and gives, or serve real weights."
 )
+
+
+def _what(cell: CellContext) -> str:
+    return "repeat themselves or run on after their end" if _runs_on(cell) else "repeat themselves"
+
+
+def _runs_on(cell: CellContext) -> bool:
+    """Whether outputs could go on after their end."""
+    document = cell.cell.document
+    return document is None or document.ignore_eos
+
+
+def _remedy(cell: CellContext) -> str:
+    if _is_synthetic(cell):
+        return SYNTHETIC
+    return RUNNING_ON if _runs_on(cell) else REAL
 
 
 def _is_synthetic(cell: CellContext) -> bool:
@@ -46,9 +63,9 @@ def check(cell: CellContext) -> Reason | None:
     return Reason(
         code=CODE,
         severity="suspect" if suspect else "info",
-        detail=f"{found.requests} of {found.of} outputs repeat themselves or run on after their "
-        f"end: {found.tokens_per_step:.2f} tokens per step in all, {before}.",
-        remedy=SYNTHETIC if _is_synthetic(cell) else REAL,
+        detail=f"{found.requests} of {found.of} outputs {_what(cell)}: "
+        f"{found.tokens_per_step:.2f} tokens per step in all, {before}.",
+        remedy=_remedy(cell),
         evidence={
             "requests": found.requests,
             "tokens_per_step": found.tokens_per_step,

@@ -31,13 +31,13 @@ def between_starts(cells: Sequence[Cell]) -> dict[int, Reason]:
         if not cell.excluded and not _frozen(cell):
             groups.setdefault((cell.variant, cell.load), []).append(at)
     found: dict[int, Reason] = {}
-    for (variant, load), members in groups.items():
+    for (_, load), members in groups.items():
         by_start: dict[int, list[Cell]] = {}
         for at in members:
             by_start.setdefault(cells[at].start, []).append(cells[at])
         paces = {start: pace(mine) for start, mine in sorted(by_start.items())}
         unit = "ms a token" if is_open(cells, load) else "tok/s"
-        reason = _differ(variant, load, {k: p for k, p in paces.items() if p}, unit)
+        reason = _differ({k: p for k, p in paces.items() if p}, unit)
         if reason is not None:
             found.update(dict.fromkeys(members, reason))
     return found
@@ -48,7 +48,7 @@ def _frozen(cell: Cell) -> bool:
     return not taken_off and any(r.code == FREEZE and r.severity == "suspect" for r in cell.reasons)
 
 
-def _differ(variant: str, load: str, paces: dict[int, float], unit: str) -> Reason | None:
+def _differ(paces: dict[int, float], unit: str) -> Reason | None:
     if len(paces) < 2:
         return None
     low, high = min(paces.values()), max(paces.values())
@@ -56,13 +56,17 @@ def _differ(variant: str, load: str, paces: dict[int, float], unit: str) -> Reas
     if spread < NOTED:
         return None
     severity: Severity = "suspect" if spread >= LIMIT else "info"
-    listed = ", ".join(f"start {start}: {value:,.1f}" for start, value in paces.items())
     return Reason(
         code=CODE,
         severity=severity,
-        detail=f"The same server ({variant} at {load}), started again, differs by {spread:.0%} "
-        f"({listed} {unit}).",
+        detail=f"The same server, started again, differs by {spread:.0%}: at its lowest "
+        f"{low:,.1f}, at its highest {high:,.1f} {unit}.",
         remedy="Longer cells, more rounds, a quieter machine; see whether its CPUs are shared "
         "(SERVER_STARVED). Read the interval, not the mean.",
-        evidence={"lowest": low, "highest": high, "spread": spread},
+        evidence={
+            "lowest": low,
+            "highest": high,
+            "spread": spread,
+            **{f"start_{start}": value for start, value in paces.items()},
+        },
     )

@@ -113,3 +113,5 @@ DOT: Any = {
     "markeredgewidth": 0.7,
 }
 """One cell among several: a white dot, visible on every colour and hatch."""
+ABOVE_DOT = 5
+"""Points above a dot's middle at which a number begins that is not read as ``0`` and number."""

@@ -66,7 +66,7 @@ def draw(summary: Summary) -> Figure | None:
                 axes.annotate(
                     f"{text} {verdict}".strip() if crowded else f"{verdict}\n{text}".strip(),
                     (x, max(values)),
-                    xytext=(0, 2),
+                    xytext=(0, 2 if len(values) == 1 else style.ABOVE_DOT),
                     textcoords="offset points",
                     ha="center",
                     va="bottom",
@@ -75,7 +75,7 @@ def draw(summary: Summary) -> Figure | None:
                 )
                 turned = turned or crowded
         axes.set_xticks(range(len(loads)), [str(load.concurrency) for load in loads])
-        axes.set_ylim(0, highest * (1.4 if turned else 1.15) or 1.0)
+        axes.set_ylim(0, highest * (1.5 if turned else 1.15) or 1.0)
         axes.set_xlabel("Concurrency (requests in flight)")
         axes.set_ylabel("Total tokens per second")
         figure.legend(
