@@ -30,7 +30,7 @@ from specgauge.analyze.document import (
     Reason,
     Spread,
 )
-from specgauge.analyze.machine_document import GpuFigures
+from specgauge.analyze.document_gpu import GpuFigures
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import CellRecord, LoadSetup, RunSetup, VariantSetup
 from specgauge.analyze.summary import summarise

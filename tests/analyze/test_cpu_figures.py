@@ -12,7 +12,7 @@ from test_gpu_records import on_card
 
 from specgauge.analyze import cpu_figures
 from specgauge.analyze.context import CellContext
-from specgauge.analyze.machine_document import CpuFigures
+from specgauge.analyze.document_cpu import CpuFigures
 from specgauge.record.documents import ClientSelf, ClockOffset
 from specgauge.record.schema import CPU_RUN, SCRAPE_SERIES
 

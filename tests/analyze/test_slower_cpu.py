@@ -7,7 +7,8 @@ from test_unsteady import pace
 
 from specgauge.analyze import across_cells
 from specgauge.analyze.document import Cell, Observed, Reason, Spread
-from specgauge.analyze.machine_document import CpuFigures, GpuFigures
+from specgauge.analyze.document_cpu import CpuFigures
+from specgauge.analyze.document_gpu import GpuFigures
 
 API, CLIENT, REST = 80e-6, 20e-6, 7.0
 

@@ -185,7 +185,8 @@ def test_step_figures_of_merged_chunks_are_the_servers() -> None:
     assert check is not None
     assert check.identity == pytest.approx(check.tokens_per_step, abs=0.05)
     assert seen.step_ms.mean == pytest.approx(30.0)
-    assert seen.step_ms.p50 is None
+    assert seen.step_ms.p50 == pytest.approx(30.0)  # wherever the hidden steps lie
+    assert (seen.step_ms.p90, seen.step_ms.p99) == (None, None)
     assert seen.tpot_ms.mean == pytest.approx(clean.tpot_ms.mean)
     assert "by the server's own count" in reason(cell, "COALESCED").detail
     unwatched = CellContext(

@@ -62,6 +62,17 @@ def test_waits_for_prompts_read_ahead_are_no_freeze_on_a_real_card() -> None:
             assert ENERGY_W[0] < (cell.observed.gpu.power_w or 0) < ENERGY_W[1]
 
 
+def test_the_card_s_rest_is_seen_and_taken_off() -> None:
+    """117 W with the server up, by hand from the counter between cells; 41 to 55 degrees."""
+    for cell in derived().cells:
+        seen, gpu = cell.observed, cell.observed.gpu
+        assert gpu is not None
+        assert gpu.rest_power_w == pytest.approx(117.0, abs=1.0), (cell.variant, cell.load)
+        assert (gpu.rest_swing_w or 9.0) < 1.0
+        above = ((gpu.power_w or 0) - (gpu.rest_power_w or 0)) / (seen.output_tok_s or 1)
+        assert seen.joules_per_token_above_rest == pytest.approx(above, rel=1e-6)
+
+
 def test_vllm_drew_the_acceptance_that_was_asked_for() -> None:
     """Per position: 0.62, 0.37, 0.23 asked of eagle3; 3 standard errors of its drafts at c64."""
     (cell,) = of("eagle3_synthetic", "c64")

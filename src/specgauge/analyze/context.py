@@ -15,6 +15,7 @@ from specgauge.analyze import (
     latency,
     prefill,
     prefix_cache,
+    rest,
     steps,
     throughput,
 )
@@ -57,6 +58,11 @@ class StartContext:
     def telemetry(self) -> Telemetry:
         """What its GPU told."""
         return Telemetry(self.record.telemetry)
+
+    @cached_property
+    def rest(self) -> rest.Rest | None:
+        """What its GPU drew with nothing to do."""
+        return rest.measure(self.record, self.counters, self.telemetry)
 
     @cached_property
     def jit_lines(self) -> list[JitLine]:

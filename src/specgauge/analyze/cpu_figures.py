@@ -1,7 +1,7 @@
 """A cell's CPU figures: what a token cost the processes beside the engine, how busy the engine was.
 
 CPU seconds per token over the cell's bracket are a speed of the machine's CPUs only with the answer
-of a resting server beside them: see ``machine_document.CpuFigures``.
+of a resting server beside them: see ``document_cpu.CpuFigures``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from specgauge.analyze import cpu
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.counters import COUNTED_WITHIN_S
-from specgauge.analyze.machine_document import CpuFigures
+from specgauge.analyze.document_cpu import CpuFigures
 from specgauge.record.schema import CPU_RUN
 
 REST_S = 0.4

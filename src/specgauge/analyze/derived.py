@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from specgauge.analyze import freezes
 from specgauge.analyze.confirmation import Confirmation
 from specgauge.analyze.context import CellContext
-from specgauge.analyze.document import Derived, Reason, Verdict
+from specgauge.analyze.document import Derived, Reason
 from specgauge.analyze.freezes import Freeze
+from specgauge.analyze.part import Verdict
 
 FREEZE = "FREEZE"
 MATERIAL = 0.02

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from specgauge.analyze.machine_document import CpuFigures, GpuFigures
-from specgauge.analyze.part import Part
+from specgauge.analyze.document_cpu import CpuFigures
+from specgauge.analyze.document_gpu import EnergyRatio, GpuFigures
+from specgauge.analyze.part import Part, Verdict
 from specgauge.analyze.started import Start
 from specgauge.record.schema import SUMMARY_SCHEMA
 
-Verdict = Literal["VALID", "SUSPECT", "INVALID"]
 Severity = Literal["invalid", "suspect", "info", "unknown"]
 
 
@@ -139,8 +139,12 @@ class Observed(Part):
     prefix_cache_hit_rate: float | None
     uncached_prompt_tokens: float | None = None
     """Prompt tokens that the server had to read, by its counters."""
+    prefill_share: float | None = None
+    """What steps took beyond ordinary ones while prompts were read / duration: at least that."""
     joules_per_token: float | None
     """Energy of the card over the cell / output tokens."""
+    joules_per_token_above_rest: float | None = None
+    """The same of the energy beyond what the card draws with the server up and nothing to do."""
     gpu: GpuFigures | None = None
     """None without telemetry."""
     cpu: CpuFigures | None = None
@@ -292,6 +296,7 @@ class Summary(Part):
     comparisons: list[Comparison]
     matched_comparisons: list[Comparison] = []
     """Against the baseline that shares runner and scheduling: the same-runner speed-up."""
+    energy: list[EnergyRatio] = []
     references: list[Reference] = []
     missing: list[MissingCell]
     reasons: list[Reason]

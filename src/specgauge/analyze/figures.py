@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from specgauge.analyze import acceptance, cpu_figures, gpu_figures, latency, steps, throughput
+from specgauge.analyze import (
+    acceptance,
+    cpu_figures,
+    gpu_figures,
+    latency,
+    prefill_share,
+    steps,
+    throughput,
+)
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import (
     CrossCheckFigures,
@@ -35,12 +43,13 @@ def observe(cell: CellContext) -> Observed:
     slo = cell.setup.slo
     drafts = drafted if drafted and drafted.drafts else None
     gpu = gpu_figures.observe(cell)
+    tokens = int(requests["output_tokens"].sum())
     by_server = cell.steps_by_server
     return Observed(
         requests=load.requests,
         failed=max(load.requests - ok, 0),
         prompt_tokens=int(requests["prompt_tokens"].sum()),
-        output_tokens=int(requests["output_tokens"].sum()),
+        output_tokens=tokens,
         duration_s=seconds,
         output_tok_s=throughput.output_tok_s(requests),
         total_tok_s=throughput.total_tok_s(requests),
@@ -71,8 +80,12 @@ def observe(cell: CellContext) -> Observed:
         tokens_per_step_by_category=({} if by_server else acceptance.by_category(requests, chunks)),
         prefix_cache_hit_rate=cell.hit_rate,
         uncached_prompt_tokens=cell.uncached_tokens,
+        prefill_share=prefill_share.of(cell),
         step_check=_step_check(cell),
-        joules_per_token=gpu_figures.joules_per_token(gpu, int(requests["output_tokens"].sum())),
+        joules_per_token=gpu_figures.per_token(gpu.energy_j if gpu else None, tokens),
+        joules_per_token_above_rest=gpu_figures.per_token(
+            gpu.energy_above_rest_j if gpu else None, tokens
+        ),
         gpu=gpu,
         cpu=cpu_figures.observe(cell),
     )
@@ -105,13 +118,18 @@ def _coverage(cell: CellContext) -> float | None:
 
 
 def _steps(cell: CellContext) -> StepSpread:
-    """Of the gaps between chunks; where those are not steps, the server's mean alone."""
+    """Of the gaps between chunks; where those are not steps, the server's mean and, if so few hold
+    several that it is known all the same, the median."""
     window = cell.whole_window
     server = steps.server_mean(cell.start.counters, window) if window else None
     mean_ms = server * 1000 if server is not None else None
-    of_gaps = spread(steps.gaps(cell.chunks))
+    gaps = steps.gaps(cell.chunks)
+    of_gaps = spread(gaps)
     if cell.steps_by_server and mean_ms is not None:
-        of_gaps = Spread(mean=mean_ms)
+        median = steps.median_beside(gaps, cell.steps_by_server)
+        of_gaps = Spread(
+            mean=mean_ms, p50=median * 1000 if median and of_gaps.p50 is not None else None
+        )
     return StepSpread(**of_gaps.model_dump(), server_mean=mean_ms, merged_share=cell.merged.share)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from specgauge.analyze.context import CellContext
-from specgauge.analyze.machine_document import GpuFigures
+from specgauge.analyze.document_gpu import GpuFigures
+from specgauge.analyze.rest import Rest
 from specgauge.gpu import throttle
 
 
@@ -15,6 +16,7 @@ def observe(cell: CellContext) -> GpuFigures | None:
     if telemetry.empty or span is None:
         return None
     energy = telemetry.energy(span.t0, span.t1)
+    rest = cell.start.rest
 
     def over(column: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         return telemetry.values(column, span.t0, span.t1)
@@ -37,11 +39,18 @@ def observe(cell: CellContext) -> GpuFigures | None:
             throttle.words(bit)[0]: share
             for bit, share in telemetry.throttled(span.t0, span.t1).items()
         },
+        rest_power_w=rest.watts if rest else None,
+        rest_swing_w=rest.swing if rest else None,
+        energy_above_rest_j=_above(energy.joules, rest, span.seconds) if energy and rest else None,
     )
 
 
-def joules_per_token(gpu: GpuFigures | None, output_tokens: int) -> float | None:
+def _above(joules: float, rest: Rest, seconds: float) -> float | None:
+    """Energy beyond the card's rest; None where that is within what its rest swings by."""
+    above = joules - rest.watts * seconds
+    return above if above > rest.swing * seconds else None
+
+
+def per_token(joules: float | None, output_tokens: int) -> float | None:
     """Energy / output tokens; None without either."""
-    if gpu is None or gpu.energy_j is None or not output_tokens:
-        return None
-    return gpu.energy_j / output_tokens
+    return joules / output_tokens if joules is not None and output_tokens else None

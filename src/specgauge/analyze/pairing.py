@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,18 +48,25 @@ def paired(mine: Sequence[Cell], base: Sequence[Cell]) -> list[tuple[list[Cell],
     return found
 
 
-def throughput_rounds(mine: Sequence[Cell], base: Sequence[Cell]) -> list[RoundRatio]:
-    """Throughput, variant / baseline; a repeat without one on either side counts on neither."""
+def figure_rounds(
+    mine: Sequence[Cell], base: Sequence[Cell], figure: Callable[[Cell], float | None]
+) -> list[RoundRatio]:
+    """A figure, variant / baseline; a repeat without one on either side counts on neither."""
     rounds = []
     for ours, theirs in paired(mine, base):
         logs = [
             math.log(a / b)
             for x, y in zip(ours, theirs, strict=True)
-            if (a := x.observed.output_tok_s) and (b := y.observed.output_tok_s)
+            if (a := figure(x)) and (b := figure(y))
         ]
         if logs:
             rounds.append(RoundRatio(math.fsum(logs) / len(logs), (*ours, *theirs)))
     return rounds
+
+
+def throughput_rounds(mine: Sequence[Cell], base: Sequence[Cell]) -> list[RoundRatio]:
+    """``figure_rounds`` of the output throughput."""
+    return figure_rounds(mine, base, lambda cell: cell.observed.output_tok_s)
 
 
 def apart(rounds: Sequence[RoundRatio]) -> list[RoundRatio]:

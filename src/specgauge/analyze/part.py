@@ -1,8 +1,12 @@
-"""Base of everything in ``analysis/summary.json``."""
+"""What every part of the summary is, and the words of a verdict."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
+
+Verdict = Literal["VALID", "SUSPECT", "INVALID"]
 
 
 class Part(BaseModel):

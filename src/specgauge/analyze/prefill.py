@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from specgauge.analyze import silences, steps
+from specgauge.analyze.silences import Floats
 
 HIDDEN_STEPS = 0.2
 """Of a step: prefill that takes less is hidden in the step's own spread, and counts as this much,
@@ -39,6 +40,8 @@ class Sample:
     """The first tokens before these, or these requests' send."""
     alone: bool = False
     """No chunk came since ``t0``: the steps that read them are in ``seconds``, not taken off."""
+    seen: float = 0.0
+    """``seconds`` as far as they show: 0 where reading is hidden in the step's own spread."""
 
     def saw(self, t: float) -> bool:
         """Whether the moment ``t`` lies in it."""
@@ -91,7 +94,9 @@ def least_step(requests: pd.DataFrame, chunks: pd.DataFrame) -> float:
     return float(pure.min()) if pure.size else 0.0
 
 
-def _pure_gaps(requests: pd.DataFrame, chunks: pd.DataFrame) -> npt.NDArray[np.float64]:
+def waited(requests: pd.DataFrame, chunks: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Each gap between a request's chunks: its begin, its end, and how many requests waited in it
+    for their first token (none: at most 0)."""
     ordered = chunks.sort_values(["request", "seq"], kind="stable")
     end = ordered["t"].to_numpy(dtype=np.float64)
     begin = ordered.groupby("request")["t"].shift().to_numpy(dtype=np.float64)
@@ -101,6 +106,11 @@ def _pure_gaps(requests: pd.DataFrame, chunks: pd.DataFrame) -> npt.NDArray[np.f
     send = np.sort(sent["t_send"].to_numpy(dtype=np.float64))
     first = np.sort(sent["t_first"].to_numpy(dtype=np.float64))
     waiting = np.searchsorted(send, end) - np.searchsorted(first, begin, side="right")
+    return begin, end, waiting.astype(np.float64)
+
+
+def _pure_gaps(requests: pd.DataFrame, chunks: pd.DataFrame) -> Floats:
+    begin, end, waiting = waited(requests, chunks)
     return np.asarray((end - begin)[waiting <= 0])
 
 
@@ -129,7 +139,8 @@ def samples(
             beyond = np.diff(np.concatenate(([t0], inside))) - step
             seconds = float(beyond[beyond > HIDDEN_STEPS * step].sum())
             alone = bool(inside.size) and float(inside[0]) >= t1
-            found.append(Sample(previous, read, max(seconds, HIDDEN_STEPS * step), t0, alone))
+            least = max(seconds, HIDDEN_STEPS * step)
+            found.append(Sample(previous, read, least, t0, alone, seconds))
     return tuple(found)
 
 

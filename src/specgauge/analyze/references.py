@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from specgauge.analyze.document import Cell, Comparison, Reference, Verdict
+from specgauge.analyze.document import Cell, Comparison, Reference
+from specgauge.analyze.part import Verdict
 from specgauge.analyze.records import Published
 from specgauge.analyze.stats import mean
 

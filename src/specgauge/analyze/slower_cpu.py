@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from specgauge.analyze.document import Cell
-from specgauge.analyze.machine_document import CpuFigures
+from specgauge.analyze.document_cpu import CpuFigures
 from specgauge.analyze.stats import geometric_mean
 
 NOTED = 0.10

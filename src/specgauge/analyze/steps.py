@@ -21,6 +21,10 @@ socket is in the first and last gap only."""
 MERGED_LIMIT = 0.01
 """Share of merged decode chunks up to which step figures of the stream stay within 1 %."""
 
+MEDIAN_KNOWN = 0.05
+"""To what the median step must be known where chunks hold several: what long steps of prefill add
+to the mean is some tens of per cent."""
+
 
 def gaps(chunks: pd.DataFrame) -> npt.NDArray[np.float64]:
     """Gaps in seconds between consecutive chunks of the same request, all requests pooled."""
@@ -40,6 +44,24 @@ def server_steps(counters: Counters, window: Window) -> int | None:
     """Request-steps after the first token that the server counted in ``window``."""
     count = counters.delta("vllm:inter_token_latency_seconds_count", window)
     return None if count is None else round(count)
+
+
+def median_beside(seen: npt.NDArray[np.float64], counted: int) -> float | None:
+    """The median step of which ``seen`` are the gaps and the server counted ``counted`` steps.
+
+    A gap of j steps hides j - 1, so at most as many gaps as steps are hidden are not one step, and
+    the lengths of at most twice as many steps are not known.  Wherever those lie, the median does
+    not move further than by so many ranks.  None where that is more than ``MEDIAN_KNOWN`` of it.
+    """
+    hidden = counted - seen.size
+    if not seen.size or hidden < 0:
+        return None
+    low, high = (counted / 2 - 2 * hidden) / seen.size, (counted / 2 + hidden) / seen.size
+    if low < 0 or high > 1:
+        return None
+    least, middle, most = np.quantile(seen, (low, 0.5, high))
+    known = max(middle - least, most - middle) <= MEDIAN_KNOWN * middle
+    return float(middle) if known else None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from specgauge.analyze import (
     across_cells,
+    energy,
     figures,
     fingerprint,
     prefill,
@@ -116,6 +117,7 @@ def summarise(run: RunRecord, published: Sequence[Published] = ()) -> Summary:
         matched_comparisons=speedup.compare_matched(
             cells, latencies, _matched(setup), drifts, evidence
         ),
+        energy=energy.compare(cells, setup.baseline, comparisons),
         references=references.beside(published, cells, comparisons),
         missing=_missing(setup, run, cells),
         reasons=[*drifts.values(), *_unseen_drifts(setup, run, cells, loads)],

@@ -54,6 +54,11 @@ class Telemetry:
         """Nothing was recorded."""
         return not self._t.size
 
+    @property
+    def begin(self) -> float:
+        """Time of the first sample; only where there is one."""
+        return float(self._t[0])
+
     def energy(self, t0: float, t1: float) -> Energy | None:
         """What the card drew from ``t0`` to ``t1``, idle draw included.
 

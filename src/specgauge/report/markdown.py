@@ -15,9 +15,13 @@ from specgauge.report.places import brief
 
 DEFINITIONS = (
     "**TTFT** first chunk with a token − send. **TPOT** (last − first chunk) / (tokens after the "
-    "first chunk): the headline latency. **Step** gap between a request's chunks, its mean: steps "
-    "that also read other requests' prompts are in it, so the median (`summary.json`) is nearer to "
-    "a step of decoding alone.",
+    "first chunk): the headline latency. **Step** gap between a request's chunks, mean and median "
+    "(p50): steps that also read other requests' prompts lengthen the mean, so the median is "
+    "nearer to a step of decoding alone. Where chunks hold several steps (COALESCED) the mean is "
+    "the server's, and the median is missing unless it is known to 5 % all the same.",
+    "**Prefill share** what steps took beyond an ordinary one while prompts were read / duration: "
+    "at least so much of a cell is reading. It is missing where no ordinary step of a like batch "
+    "shows, where chunks hold several steps, and where the cell stood still.",
     "**Output throughput** output tokens / (last chunk − first send). **Speed-up** variant against "
     "baseline, start against start, above 1 is faster; TPOT speed-up is the geometric mean over "
     "prompts of the paired ratio.",
@@ -72,7 +76,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         *_reasons(summary, notes=False),
         *_failures(summary),
         "## By load",
-        escape.line(words.why_step_latency(summary)),
+        *([escape.line(text)] if (text := words.why_step_latency(summary)) else []),
     ]
     for load in summary.loads:
         table = tables.per_load(summary, load)

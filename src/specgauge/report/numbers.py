@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from specgauge.analyze import words
 from specgauge.analyze.claims import ALPHA
-from specgauge.analyze.document import Cell, Comparison, Verdict
+from specgauge.analyze.document import Cell, Comparison
+from specgauge.analyze.part import Verdict
 
 MISSING = "–"
 
@@ -33,6 +35,13 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return MISSING
     return number(value, _small(value, 2) if value < 10 else 1 if value < 1000 else 0)
+
+
+def joules(value: float | None) -> str:
+    """Three significant digits: energies per token span three orders of magnitude."""
+    if value is None or value <= 0:
+        return number(value, 0)
+    return number(value, max(2 - math.floor(math.log10(value)), 0))
 
 
 def percent(value: float | None) -> str:

@@ -35,11 +35,14 @@ _CORRECTED = (
 _TPOT_SPEEDUP = Column("tpot_speedup", "TPOT speed-up", numbers.times)
 _RATIO_VERDICT = Column("speedup_verdict", "verdict of speed-ups")
 _SAME_RUNNER = Column("draft_only_speedup", "same-runner speed-up", numbers.times)
+_STEP_P50 = Column("step_p50_ms", "step p50 ms", numbers.milliseconds)
 _FIGURES = (
     Column("output_tok_s", "output tok/s", numbers.rate),
     Column("tpot_ms", "TPOT ms", numbers.milliseconds),
     Column("ttft_ms", "TTFT ms", numbers.milliseconds),
     Column("step_ms", "step ms", numbers.milliseconds),
+    _STEP_P50,
+    Column("prefill_share", "prefill share", numbers.percent),
     Column("acceptance_length", "acceptance length", lambda v: numbers.number(v, 2)),
     Column("tokens_per_step", "tokens per step", lambda v: numbers.number(v, 2)),
     Column("draft_coverage", "coverage", numbers.coverage),
@@ -62,6 +65,8 @@ def figures_of(cell: Cell) -> dict[str, float | None]:
         "tpot_ms": seen.tpot_ms.mean,
         "ttft_ms": seen.ttft_ms.mean,
         "step_ms": seen.step_ms.mean,
+        "step_p50_ms": seen.step_ms.p50,
+        "prefill_share": seen.prefill_share,
         "acceptance_length": seen.acceptance_length,
         "tokens_per_step": seen.tokens_per_step,
         "draft_coverage": seen.draft_coverage,
@@ -75,10 +80,16 @@ def figures_of(cell: Cell) -> dict[str, float | None]:
 
 
 def averaged(cells: Sequence[Cell]) -> dict[str, float | None]:
-    """Mean of each figure over ``cells``; None where no cell has it."""
+    """Mean of each figure over ``cells``; None where no cell has it.
+
+    The median step only where all have it: beside a mean over all it would be of other starts.
+    """
     each = [figures_of(cell) for cell in cells]
     keys = each[0].keys() if each else ()
-    return {key: mean([v for f in each if (v := f[key]) is not None]) for key in keys}
+    found = {key: mean([v for f in each if (v := f[key]) is not None]) for key in keys}
+    if any(f[_STEP_P50.key] is None for f in each):
+        found[_STEP_P50.key] = None
+    return found
 
 
 def find(

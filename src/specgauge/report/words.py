@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specgauge.analyze.document import Cell, Reason, Summary
+from specgauge.analyze.document import Cell, Comparison, Reason, Summary
 from specgauge.report import numbers, tables
 from specgauge.report.alike import Seen, together
 from specgauge.report.places import place
@@ -170,36 +170,43 @@ def corrected(summary: Summary) -> list[str]:
     return found
 
 
-def why_step_latency(summary: Summary) -> str:
-    """Why step latency did not fall while TPOT did: from this run where it shows there."""
-    general = (
-        "Step latency is the gap between chunks: one engine step. Under speculation a step yields "
-        "several tokens, so it does not fall even where TPOT does; alone it is never a speed-up."
-    )
+def why_step_latency(summary: Summary) -> str | None:
+    """Why step latency did not fall while TPOT did, from where this run shows it; else None.
+
+    Only a TPOT speed-up that is VALID, and a gain where there are intervals, says that TPOT fell.
+    """
     best: tuple[float, str] | None = None
-    for load in summary.loads:
-        base = _figures(summary, summary.baseline, load.name)
-        for variant in summary.variants:
-            mine = _figures(summary, variant.name, load.name)
-            if variant.name == summary.baseline or not base or not mine:
-                continue
-            tpot, step, per_step = mine["tpot_ms"], mine["step_ms"], mine["tokens_per_step"]
-            base_tpot, base_step = base["tpot_ms"], base["step_ms"]
-            if None in (tpot, step, per_step, base_tpot, base_step):
-                continue
-            assert tpot and step and per_step and base_tpot and base_step  # noqa: PT018
-            if tpot < base_tpot * (1 - NOTICEABLE) and step > base_step * (1 - NOTICEABLE):
-                text = (
-                    f"Why step latency did not fall while TPOT did: at {load.name} a step of "
-                    f"{variant.name} takes {numbers.milliseconds(step)} ms "
-                    f"({summary.baseline}: {numbers.milliseconds(base_step)} ms) but yields "
-                    f"{per_step:.2f} tokens, so a token costs {numbers.milliseconds(tpot)} ms "
-                    f"instead of {numbers.milliseconds(base_tpot)} ms; the gap between chunks is a "
-                    "step, not a token."
-                )
-                if best is None or base_tpot / tpot > best[0]:
-                    best = (base_tpot / tpot, text)
-    return best[1] if best else general
+    for comparison in summary.comparisons:
+        if comparison.metric != "tpot" or not _tpot_fell(comparison):
+            continue
+        base = _figures(summary, summary.baseline, comparison.load)
+        mine = _figures(summary, comparison.variant, comparison.load)
+        tpot, step, per_step = mine["tpot_ms"], mine["step_ms"], mine["tokens_per_step"]
+        base_tpot, base_step = base["tpot_ms"], base["step_ms"]
+        if not (tpot and step and per_step and base_tpot and base_step):
+            continue
+        fell = tpot < base_tpot * (1 - NOTICEABLE)
+        if not fell or step < base_step * (1 - NOTICEABLE) or per_step < 1 + NOTICEABLE:
+            continue
+        text = (
+            f"Why step latency did not fall while TPOT did: at {comparison.load} a step of "
+            f"{comparison.variant} takes {numbers.milliseconds(step)} ms on average "
+            f"({summary.baseline}: {numbers.milliseconds(base_step)} ms) but yields "
+            f"{per_step:.2f} tokens: about {numbers.milliseconds(step / per_step)} ms a token "
+            f"(TPOT, the mean over requests: {numbers.milliseconds(tpot)} ms instead of "
+            f"{numbers.milliseconds(base_tpot)} ms); the gap between chunks is a step, not a token."
+        )
+        speedup = comparison.speedup or 0.0
+        if best is None or speedup > best[0]:
+            best = (speedup, text)
+    return best[1] if best else None
+
+
+def _tpot_fell(comparison: Comparison) -> bool:
+    """Whether it may be said: VALID, more than nothing, and claimed or of too few rounds."""
+    if comparison.verdict != "VALID" or (comparison.speedup or 0.0) * (1 - NOTICEABLE) < 1:
+        return False
+    return numbers.claim(comparison) == "gain" or comparison.label is not None
 
 
 def _figures(summary: Summary, variant: str, load: str) -> dict[str, float | None]:

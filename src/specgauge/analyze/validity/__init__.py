@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from specgauge.analyze.context import CellContext
-from specgauge.analyze.document import Reason, Verdict
+from specgauge.analyze.document import Reason
+from specgauge.analyze.part import Verdict
 from specgauge.analyze.validity import (
     acceptance_mismatch,
     client_starved,

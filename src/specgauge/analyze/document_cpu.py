@@ -1,27 +1,8 @@
-"""The shape of what a cell's machine told of itself: GPU and CPU."""
+"""The summary's part about the CPUs: what a cell's output cost of them."""
 
 from __future__ import annotations
 
 from specgauge.analyze.part import Part
-
-
-class GpuFigures(Part):
-    """What the GPU told while the cell ran, from the first send to the last chunk."""
-
-    energy_j: float | None
-    """Of the whole card, its idle draw included."""
-    energy_from: str | None
-    """``energy counter`` or ``integral of power``."""
-    power_w: float | None
-    """Energy / duration."""
-    sm_clock_mhz: float | None
-    """Mean over the samples."""
-    temperature_c: float | None  # highest
-    utilisation: float | None
-    memory_used: float | None
-    """Bytes, highest, whoever used them."""
-    throttle: dict[str, float] = {}
-    """Why the clocks were not at their highest, in words → share of the samples."""
 
 
 class CpuFigures(Part):
