@@ -29,6 +29,7 @@ class Card:
     counter: bool = True
     sm_clock_mhz: OverTime = 1980
     throttle: OverTime = 0
+    utilisation: OverTime = 0.9
     ours: OverTime = 1
     other: OverTime = 0
     unknown: OverTime = 0
@@ -55,7 +56,7 @@ def table(card: Card, t0: float, t1: float, hz: float = 5.0) -> pa.Table:
             "sm_clock_mhz": at(card.sm_clock_mhz, t),
             "temperature_c": 60,
             "throttle_reasons": at(card.throttle, t),
-            "utilisation": 0.9,
+            "utilisation": at(card.utilisation, t),
             "memory_used": 2**33,
         }
         if n % 5 == 0 and card.told:

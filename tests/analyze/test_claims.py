@@ -26,11 +26,11 @@ from specgauge.analyze.document import (
     Cell,
     Comparison,
     Derived,
-    GpuFigures,
     Observed,
     Reason,
     Spread,
 )
+from specgauge.analyze.machine_document import GpuFigures
 from specgauge.analyze.recommend import recommend
 from specgauge.analyze.records import CellRecord, LoadSetup, RunSetup, VariantSetup
 from specgauge.analyze.summary import summarise

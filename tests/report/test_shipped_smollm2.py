@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specgauge.analyze.document import Comparison, Summary
+from specgauge.analyze.document import Cell, Comparison, Summary
 from specgauge.analyze.summary import summarise
 from specgauge.record.reader import read_run
 from specgauge.report import numbers, tables, words
@@ -105,6 +105,35 @@ def test_the_readme_claims_of_it_what_the_report_does() -> None:
 def test_nobody_was_thrown_out_of_a_batch() -> None:
     """vanilla_v1 at c16: 13.0 of 16 by the gauge's mean, and 13.0 decoding at those moments."""
     assert not [c for c in derived().cells if {"PREEMPTED", "FREEZE"} & {r.code for r in c.reasons}]
+
+
+def test_the_cpus_set_the_pace_and_kept_none() -> None:
+    """Per start, over its loads: the slower its tokens, the slower its answers at rest too."""
+    cells = derived().cells
+    c64 = [c for c in cells if c.load == "c64"]
+    assert len(c64) == 16
+    assert all("CPU_BOUND" in [r.code for r in c.reasons] for c in c64)
+
+    def figures(cell: Cell) -> tuple[float, float]:
+        """Logarithms of seconds a token and of an answer's time at rest."""
+        assert cell.observed.cpu is not None
+        rest, rate = cell.observed.cpu.rest_answer_ms, cell.observed.output_tok_s
+        assert rest is not None
+        assert rate is not None
+        return -float(np.log(rate)), float(np.log(rest))
+
+    by_start: dict[tuple[str, int], list[np.ndarray]] = {}
+    for cell in cells:
+        alike = [c for c in cells if (c.variant, c.load) == (cell.variant, cell.load)]
+        usual = np.mean([figures(c) for c in alike], axis=0)
+        by_start.setdefault((cell.variant, cell.start), []).append(figures(cell) - usual)
+    means = np.array([np.mean(found, axis=0) for found in by_start.values()])
+    assert means.shape == (16, 2)
+    assert np.corrcoef(means.T)[0, 1] > 0.7
+    unsteady = [r for c in cells for r in c.reasons if r.code == "UNSTEADY"]
+    slower = [r.detail for r in unsteady if "CPUs ran slower in" in r.detail]
+    assert len(slower) > len(unsteady) / 2
+    assert all("the card's clock did not change" in text for text in slower)
 
 
 def test_the_kernel_compiled_after_the_first_token_explains_no_wait_for_it() -> None:

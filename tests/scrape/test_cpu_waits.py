@@ -16,6 +16,7 @@ import pytest
 from specgauge.record.schema import CPU_RUN, CPU_WAIT
 from specgauge.scrape.cpu_waits import CpuWaits
 from specgauge.scrape.process import Scraper
+from specgauge.serve.cpu_accounts import TICKS, stolen
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="this kernel keeps no such accounts"
@@ -80,3 +81,12 @@ def test_the_scraper_writes_them_beside_the_metrics(tmp_path: Path) -> None:
     own = [r for r in rows if r["name"] == CPU_RUN and f'"{os.getpid()}"' in r["labels"]]
     assert own
     assert json.loads(own[0]["labels"])["process"]
+
+
+def test_what_a_hypervisor_took_is_the_eighth_number_of_the_machine_s_line(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text(f"cpu  9 9 9 9 9 9 9 {7 * TICKS} 9 9\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+    assert stolen(stat) == 7.0
+    stat.write_text("cpu  9 9 9 9\n")
+    assert stolen(stat) is None
+    assert stolen(tmp_path / "none") is None

@@ -9,6 +9,7 @@ import pandas as pd
 
 from specgauge.analyze import (
     confirmation,
+    cpu,
     degenerate,
     freezes,
     latency,
@@ -125,6 +126,11 @@ class CellContext:
     def whole_window(self) -> Window | None:
         """``window`` where a scrape lies on either side: only then do counters tell all of it."""
         return self.window if self.window is not None and self.window.closed else None
+
+    @cached_property
+    def cpu_window(self) -> Window | None:
+        """The samples of CPU accounts around the cell's load; None where none lie near it."""
+        return cpu.around(self.start.counters, self.span) if self.span else None
 
     @cached_property
     def drafting(self) -> Drafting | None:

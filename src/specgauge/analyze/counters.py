@@ -100,6 +100,11 @@ class Counters:
         begin = self.at(name, window.t0, **labels)
         return None if end is None or begin is None else end - begin
 
+    def changed_at(self, *names: str) -> Floats:
+        """Times at which a series called one of ``names`` has a row: when those were looked at."""
+        times = [t for name in names for _, t, _ in self._series.get(name, ())]
+        return np.unique(np.concatenate(times)) if times else np.empty(0)
+
     def delta_by(self, name: str, label: str, window: Window) -> dict[str, float]:
         """Growth over ``window`` per value of ``label``."""
         values = sorted({found[label] for found, _, _ in self._series.get(name, ())

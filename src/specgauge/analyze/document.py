@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from specgauge.analyze.machine_document import CpuFigures, GpuFigures
 from specgauge.analyze.part import Part
 from specgauge.analyze.started import Start
 from specgauge.record.schema import SUMMARY_SCHEMA
@@ -94,25 +95,6 @@ class GoodputFigures(Part):
     per_s: float | None
 
 
-class GpuFigures(Part):
-    """What the GPU told while the cell ran, from the first send to the last chunk."""
-
-    energy_j: float | None
-    """Of the whole card, its idle draw included."""
-    energy_from: str | None
-    """``energy counter`` or ``integral of power``."""
-    power_w: float | None
-    """Energy / duration."""
-    sm_clock_mhz: float | None
-    """Mean over the samples."""
-    temperature_c: float | None  # highest
-    utilisation: float | None
-    memory_used: float | None
-    """Bytes, highest, whoever used them."""
-    throttle: dict[str, float] = {}
-    """Why the clocks were not at their highest, in words → share of the samples."""
-
-
 class Observed(Part):
     """A cell's figures as measured, nothing taken off."""
 
@@ -161,6 +143,8 @@ class Observed(Part):
     """Energy of the card over the cell / output tokens."""
     gpu: GpuFigures | None = None
     """None without telemetry."""
+    cpu: CpuFigures | None = None
+    """None without accounts of CPU time."""
 
 
 class Derived(Part):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from specgauge.analyze import acceptance, gpu_figures, latency, steps, throughput
+from specgauge.analyze import acceptance, cpu_figures, gpu_figures, latency, steps, throughput
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import (
     CrossCheckFigures,
@@ -74,6 +74,7 @@ def observe(cell: CellContext) -> Observed:
         step_check=_step_check(cell),
         joules_per_token=gpu_figures.joules_per_token(gpu, int(requests["output_tokens"].sum())),
         gpu=gpu,
+        cpu=cpu_figures.observe(cell),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from specgauge.analyze.context import CellContext
-from specgauge.analyze.document import GpuFigures
+from specgauge.analyze.machine_document import GpuFigures
 from specgauge.gpu import throttle
 
 

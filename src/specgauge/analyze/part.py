@@ -1,4 +1,4 @@
-"""What all parts of ``analysis/summary.json`` are."""
+"""Base of everything in ``analysis/summary.json``."""
 
 from __future__ import annotations
 

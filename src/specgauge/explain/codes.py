@@ -102,11 +102,23 @@ _ALL = (
         "Longer outputs. TTFT and E2E from the send do not hold it.",
     ),
     Explanation(
-        "SERVER_STARVED", "suspect from 15 % of the cell, info from 3 %",
+        "SERVER_STARVED", "suspect from 15 % of the time, info from 3 %; unknown where not seen",
         "The server's processes were ready to run and waited for a CPU, or the hypervisor took "
-        "it away.",
+        "it away: of the time between the samples around first send and last chunk. Runs of "
+        "before know the hypervisor's part from the cell's begin to its end, so its share is the "
+        "most it can have been. Unknown without samples near the cell.",
         "ngram drafts on the CPU: a busy host slows it and not the baseline.",
         "A quieter machine, more cores for the server, no other work beside it.",
+    ),
+    Explanation(
+        "CPU_BOUND", "info",
+        "The engine's thread was on a CPU for more than 90 % of the load, and the card ran kernels "
+        "for less than half of it.",
+        "A small model on a fast card waits for Python to prepare the next step: figures then tell "
+        "of the machine's CPUs, and the same card elsewhere gives others. A 135M model left an "
+        "H200 idle for 42 to 90 % of the time; a 32B one kept it busy.",
+        "None needed to compare variants on one machine; a larger model, more requests at once or "
+        "faster CPUs for the card's own figures.",
     ),
     Explanation(
         "FOREIGN_TRAFFIC", "invalid; info where no token of theirs was counted",
@@ -172,7 +184,10 @@ _ALL = (
     Explanation(
         "UNSTEADY", "suspect; info from 10 to 20 %",
         "Starts of the same server under the same load that differ by 20 % and more, the highest "
-        "over the lowest: in throughput, confirmed freezes taken off; in TPOT under open loads.",
+        "over the lowest: in throughput, confirmed freezes taken off; in TPOT under open loads. "
+        "Whether the machine's CPUs ran slower then is told from the CPU time that a token cost "
+        "API server and client, and from how long the server took for an answer at rest: longer "
+        "steps alone raise the first two.",
         "On a quiet machine they differ by about 1 %. A mean of such starts is luck, and a first "
         "and a last start that happen to agree (no DRIFT) do not show it.",
         "Longer cells, more rounds, a quieter machine; read the interval, not the mean.",

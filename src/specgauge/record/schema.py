@@ -78,9 +78,11 @@ SCRAPE_HZ = 5.0
 CPU_RUN = "specgauge_cpu_run_seconds_total"
 CPU_WAIT = "specgauge_cpu_wait_seconds_total"
 CPU_THROTTLED = "specgauge_cpu_throttled_seconds_total"
-"""More pseudo-series, once a second: time that the main thread of each of the server's processes
-(labels ``pid``, ``process``) ran, or was ready and waited for a CPU; that its cgroup was held back.
-In the Compose way the server's container takes them."""
+CPU_STOLEN = "specgauge_cpu_stolen_seconds_total"
+"""More pseudo-series, five times a second (once in runs recorded earlier, without the last): time
+that the main thread of each of the server's processes (labels ``pid``, ``process``) ran, or was
+ready and waited for a CPU; that its cgroup was held back; that a hypervisor gave the machine's CPUs
+to somebody else, summed over them.  In the Compose way the server's container takes them."""
 
 TELEMETRY = pa.schema(
     [

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from specgauge.analyze.document import Reason
 from specgauge.analyze.validity import (
     coalesced,
+    cpu_bound,
     degenerate,
     first_call,
     forced_trait,
@@ -23,7 +24,7 @@ from specgauge.report.places import brief
 
 KINDS = frozenset(
     module.CODE
-    for module in (coalesced, degenerate, first_call, forced_trait, front_end, lossy,
+    for module in (coalesced, cpu_bound, degenerate, first_call, forced_trait, front_end, lossy,
                    server_starved, throttled, too_few, unsteady)
 )  # fmt: skip
 """Codes that a run may give for every cell alike.  A freeze, a stranger or a mismatch keeps a row

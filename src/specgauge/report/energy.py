@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specgauge.analyze.document import Cell, GpuFigures, Summary
+from specgauge.analyze.document import Cell, Summary
+from specgauge.analyze.machine_document import GpuFigures
 from specgauge.analyze.records import DRIFT_ROLE
 from specgauge.analyze.stats import mean
 from specgauge.analyze.validity import worse

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from specgauge.record.schema import CPU_RUN, CPU_THROTTLED, CPU_WAIT
-from specgauge.serve.cpu_accounts import EVERY_S, RUN, THROTTLED, WAIT, CpuAccounts, Sample
+from specgauge.record.schema import CPU_RUN, CPU_STOLEN, CPU_THROTTLED, CPU_WAIT
+from specgauge.serve.cpu_accounts import EVERY_S, RUN, STOLEN, THROTTLED, WAIT, CpuAccounts, Sample
 
-_NAMES = {RUN: CPU_RUN, WAIT: CPU_WAIT, THROTTLED: CPU_THROTTLED}
+_NAMES = {RUN: CPU_RUN, WAIT: CPU_WAIT, THROTTLED: CPU_THROTTLED, STOLEN: CPU_STOLEN}
 
 Row = tuple[float, str, str, float]
 """A row of ``metrics.parquet``."""
@@ -22,7 +22,7 @@ class CpuWaits:
         """A row when a value differs from its last, as in ``metrics.parquet``."""
 
     def run(self, stop: threading.Event) -> None:
-        """Sample now and then every second until ``stop`` is set; once more at the end."""
+        """Sample now and then every ``EVERY_S`` until ``stop`` is set; once more at the end."""
         while True:
             self.rows += [row_of(sample) for sample in self._accounts.look()]
             if stop.wait(EVERY_S):

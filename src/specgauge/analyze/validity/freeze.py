@@ -145,7 +145,7 @@ def _cause(cell: CellContext, freeze: Freeze) -> tuple[str | None, list[str]]:
 
 
 def _starved(cell: CellContext, freeze: Freeze) -> bool:
-    """Whether a process of the server waited for a CPU during most of it (samples of 1 s)."""
+    """Whether a process of the server waited for a CPU for most of it (samples 1 s apart)."""
     silence = freeze.silence
     around = Window(silence.t0 - 1.0, silence.t1 + 1.0, closed=True)
     waits = cell.start.counters.delta_by(CPU_WAIT, "pid", around)

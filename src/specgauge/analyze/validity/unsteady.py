@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from specgauge.analyze import slower_cpu
 from specgauge.analyze.document import Cell, Reason, Severity
 from specgauge.analyze.validity.drift import is_open, pace
 from specgauge.analyze.validity.freeze import CODE as FREEZE
+from specgauge.analyze.validity.server_starved import CODE as SERVER_STARVED
 
 CODE = "UNSTEADY"
 
@@ -39,13 +41,18 @@ def between_starts(cells: Sequence[Cell]) -> dict[int, Reason]:
         unit = "ms a token" if is_open(cells, load) else "tok/s"
         reason = _differ({k: p for k, p in paces.items() if p}, unit)
         if reason is not None:
+            reason = _with_cpus(reason, by_start, paces, is_open(cells, load))
             found.update(dict.fromkeys(members, reason))
     return found
 
 
 def _frozen(cell: Cell) -> bool:
     taken_off = cell.derived is not None and cell.derived.verdict == "VALID"
-    return not taken_off and any(r.code == FREEZE and r.severity == "suspect" for r in cell.reasons)
+    return not taken_off and _suspect(cell, FREEZE)
+
+
+def _suspect(cell: Cell, code: str) -> bool:
+    return any(r.code == code and r.severity == "suspect" for r in cell.reasons)
 
 
 def _differ(paces: dict[int, float], unit: str) -> Reason | None:
@@ -70,3 +77,27 @@ def _differ(paces: dict[int, float], unit: str) -> Reason | None:
             **{f"start_{start}": value for start, value in paces.items()},
         },
     )
+
+
+def _with_cpus(
+    reason: Reason,
+    by_start: Mapping[int, Sequence[Cell]],
+    paces: Mapping[int, float | None],
+    by_time: bool,
+) -> Reason:
+    """``reason`` with what the accounts of its slowest and fastest start say of the CPUs' speed.
+
+    Args:
+        paces: of each start; ``by_time``: the higher the slower.
+    """
+    ordered = sorted((k for k, p in paces.items() if p), key=lambda k: paces[k] or 0.0)
+    fast, slow = (ordered[0], ordered[-1]) if by_time else (ordered[-1], ordered[0])
+    starved = any(_suspect(cell, SERVER_STARVED) for cell in by_start[slow])
+    seen = slower_cpu.between(by_start[slow], by_start[fast], starved)
+    if not (said := slower_cpu.sentence(seen)):
+        return reason
+    update = {
+        "detail": f"{reason.detail} {said}",
+        "evidence": {**reason.evidence, **slower_cpu.evidence(seen)},
+    }
+    return reason.model_copy(update=update)
