@@ -173,7 +173,7 @@ def test_python_itself_and_nothing() -> None:
     assert python_of("/nowhere/vllm") is None
 
 
-@pytest.mark.parametrize("name", ["environment", "torch_build", "matmul", "hub", "fetch"])
+@pytest.mark.parametrize("name", ["environment", "torch_build", "matmul", "hub", "fetch", "serve"])
 def test_programs_need_nothing_of_ours(name: str) -> None:
     text = source(name)
     assert "import specgauge" not in text

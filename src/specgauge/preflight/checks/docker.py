@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specgauge.errors import SpecgaugeError
+from specgauge.preflight.containers import Containers
 from specgauge.preflight.context import Context
 from specgauge.preflight.result import Result, fail, ok, skipped
 from specgauge.stack.choose import ready_stack
@@ -24,9 +25,6 @@ def docker(context: Context) -> Result:
         stack = ready_stack(root, context.resolved.model)
     except SpecgaugeError as error:
         return fail(str(error), "docs/compose.md has the steps")
-    service = f"vllm-{context.variants[0]}"
-    context.found.python = [
-        "docker", "compose", "--project-directory", str(root), *stack.files, "run", "--rm", "-T",
-        "--no-deps", "--entrypoint", "python3", service,
-    ]  # fmt: skip
+    context.found.containers = Containers(stack, root)
+    context.found.python = context.found.containers.python
     return ok("; ".join(finding.text.splitlines()[0] for finding in findings if finding.ok))
