@@ -191,14 +191,16 @@ def test_load_generator_begins_anew_by_itself_only_where_nobody_drives_it(
     monkeypatch.delenv("SPECGAUGE_RESULTS", raising=False)
     control = Control(made.root / "control" / "ngram")
     console = Console(width=200, record=True, file=sys.stderr)
+    words = {"EXPERIMENT": "x", "RUN": "mine"}
 
-    code = generating.generate(control, Project(made.root), {"EXPERIMENT": "x", **env}, console)
+    code = generating.generate(control, Project(made.root), {**words, **env}, console)
 
     assert code == 0
     assert execute.eager == eager
     told = control.result()
     assert told is not None
     assert (told["run"], told["graph_failure"]) == (run, failure)
+    assert told["instead_of"] == ("mine" if hint else None)
     assert ("EAGER=1 docker compose" in console.export_text()) is hint
     if not eager[0]:  # the cells that the dead server never reached are on record
         assert (made.root / "results/x/first/ngram/start-0/c4/repeat-0/cell.json").is_file()

@@ -58,12 +58,14 @@ def test_failed_capture_begins_anew_with_graphs_off_for_all(stack: Stack, checko
 def test_profile_that_is_started_by_hand_begins_anew_and_others_can_join(stack: Stack) -> None:
     stack.experiment(DIES, **SMALL)
 
-    done = stack.up("ngram")
+    done = stack.up("ngram", RUN="mine")
     joined = stack.up("vanilla", EAGER="1")
 
     assert done.returncode == 0, done.stdout
     assert "EAGER=1 docker compose" in done.stdout
+    assert "Report: results/planted/mine-eager/analysis/report.md" in done.stdout
     assert joined.returncode == 0, joined.stdout
-    _, second = both(stack)
+    first, second = both(stack)
+    assert (first.name, second.name) == ("mine", "mine-eager")
     assert "--enforce-eager" in argv(second, "vanilla")
     stack.assert_stopped()

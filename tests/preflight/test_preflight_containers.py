@@ -12,8 +12,10 @@ from planted import Machine
 from rich.console import Console
 
 from specgauge.preflight import command, containers
+from specgauge.preflight.checks import docker
 from specgauge.preflight.containers import Containers
 from specgauge.stack.choose import Stack
+from specgauge.stack.engine import Seen
 
 DOCKER = """#!{python}
 import sys
@@ -75,6 +77,33 @@ def test_engine_that_does_not_answer_holds_nobody_up(
     monkeypatch.setenv("PATH", str(tmp_path))
     stack = Stack(tmp_path, "p", {}, True, None)  # type: ignore[arg-type]
     assert Containers(stack, tmp_path).sweep() == []
+
+
+class AtWork:
+    """An engine with one container of ``service``."""
+
+    def __init__(self, service: str, running: bool) -> None:
+        self.seen = [Seen(service, f"p-{service}-1", "", running, 0, False, None)]
+
+    def project(self, name: str) -> list[Seen]:
+        return self.seen
+
+
+@pytest.mark.parametrize(
+    ("service", "running", "status"),
+    [("vllm-ngram", True, "fail"), ("vllm-ngram", False, "ok"), ("prometheus", True, "ok")],
+)
+def test_measurement_of_this_checkout_is_not_disturbed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, service: str, running: bool, status: str
+) -> None:
+    stack = Stack(machine.root, "p", {}, True, AtWork(service, running))  # type: ignore[arg-type]
+    monkeypatch.setattr(docker, "examine", lambda root: [])
+    monkeypatch.setattr(docker, "ready_stack", lambda root, model: stack)
+    context = machine.context(way="compose")
+    result = docker.docker(context)
+    assert result.status == status
+    assert ("p-vllm-ngram-1 is running" in result.seen) is (status == "fail")
+    assert (context.found.containers is None) is (status == "fail")
 
 
 def test_two_preflights_have_two_labels(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ def generate(control: Control, project: Project, env: dict[str, str], console: C
     control.report(
         str(outcome.paths.folder.relative_to(project.results)),
         graph_failure=outcome.graph_failure,
+        instead_of=request.run_id if len(made) > 1 else None,
     )
     for line in outcome.failed:
         console.print(f"not measured: {line}", style="red", markup=False, soft_wrap=True)

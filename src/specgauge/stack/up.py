@@ -25,7 +25,7 @@ from specgauge.run.eager import or_eager
 from specgauge.run.executor import Request, RunOutcome
 from specgauge.serve.control import Control
 from specgauge.stack.choose import Stack
-from specgauge.stack.engine import Seen, strangers
+from specgauge.stack.engine import Seen, at_work, strangers
 from specgauge.stack.env import prepare
 
 _STOP_WAIT_S = 90.0
@@ -111,8 +111,7 @@ class StackRun:
                 f"{self._stack.project}; they are left alone:\n{listed}\n"
                 "Give SPECGAUGE_PROJECT in .env a name of its own."
             )
-        busy = [one for one in seen if one.running and one.service not in (*_VIEWING, "grafana")]
-        if busy:
+        if busy := at_work(seen):
             listed = "\n".join(f"  {one.words()}" for one in busy)
             raise EnvironmentFault(
                 f"an earlier run of this checkout is still going on:\n{listed}\n"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
-
-import requests
 
 from specgauge.load.sse import events
 from specgauge.preflight.result import Result, fail, warn
@@ -37,7 +36,7 @@ def judged(status: int, content: bytes, metrics: str) -> Result | None:
         content: its stream.
         metrics: the text of ``/metrics`` afterwards.
     """
-    if status != requests.codes.ok:
+    if status != HTTPStatus.OK:
         return fail(
             f"/v1/completions answers {status}: {content.decode(errors='replace')[:300]}",
             "is this vLLM of a release that specgauge knows (0.8 to 0.33)?",
