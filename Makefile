@@ -31,7 +31,7 @@ run: .venv/harness-stamp ## VARIANT=ngram|all [EXPERIMENT=quick] [RUN=] [MODEL=]
 	@.venv/bin/specgauge run $(foreach v,$(VARIANT),--variant '$(v)') --experiment '$(EXPERIMENT)' $(if $(RUN),--run '$(RUN)') $(if $(MODEL),--model '$(MODEL)') $(if $(RUNTIME),--runtime '$(RUNTIME)') $(EXTRA)
 
 GPU ?=
-preflight: .venv/harness-stamp ## is this machine fit? cheapest first [MODEL=] [GPU=bus ID] [VARIANT=] [EXTRA=--fetch]
+preflight: .venv/harness-stamp ## is this machine fit? cheapest first [MODEL=] [GPU=bus ID] [VARIANT=] [RUNTIME=compose] [EXTRA=--fetch]
 	@.venv/bin/specgauge preflight $(foreach v,$(VARIANT),--variant '$(v)') $(if $(filter-out quick,$(EXPERIMENT)),--experiment '$(EXPERIMENT)') $(if $(MODEL),--model '$(MODEL)') $(if $(GPU),--gpu '$(GPU)') $(if $(RUNTIME),--runtime '$(RUNTIME)') $(EXTRA)
 
 report: .venv/harness-stamp ## analyse and report again [RUN=]; the latest run by default

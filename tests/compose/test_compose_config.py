@@ -58,10 +58,11 @@ def devices(service: dict[str, Any]) -> list[Any]:
 
 
 def test_only_servers_and_the_exporter_ask_for_a_gpu() -> None:
-    found = services(*VARIANTS, "observe", "fetch")
+    every = (*VARIANTS, "observe", "fetch", "preflight")
+    found = services(*every)
     servers = {f"vllm-{variant}" for variant in VARIANTS}
-    assert {n for n, s in found.items() if devices(s)} == {*servers, "gpu-exporter"}
-    assert not any(devices(s) for s in services(*VARIANTS, "observe", "fetch", cpu=True).values())
+    assert {n for n, s in found.items() if devices(s)} == {*servers, "gpu-exporter", "preflight"}
+    assert not any(devices(s) for s in services(*every, cpu=True).values())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -92,7 +93,7 @@ def test_cpu_stack_has_no_device_and_no_exporter() -> None:
 
 
 def test_every_service_is_hardened_and_none_sees_the_engine() -> None:
-    for name, service in services(*VARIANTS, "observe", "fetch").items():
+    for name, service in services(*VARIANTS, "observe", "fetch", "preflight").items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
@@ -127,6 +128,20 @@ def test_vllm_is_offline_inside_and_writes_only_where_it_may() -> None:
     assert writable == {"/app/results", "/control", "/cache", "/locks"}
     assert service["stop_grace_period"] == "1m0s"
     assert service["healthcheck"]["start_period"] == "45m0s"
+
+
+@pytest.mark.parametrize("cpu", [False, True])
+def test_preflight_asks_the_servers_own_image_and_makes_no_network(cpu: bool) -> None:
+    found = services("vanilla", "preflight", cpu=cpu, GPU_UUID="GPU-a")
+    mine, server = found["preflight"], found["vllm-vanilla"]
+    assert mine["image"] == server["image"]
+    assert mine["environment"] == server["environment"]
+    assert mine["shm_size"] == server["shm_size"]
+    assert pinned(mine) == pinned(server) == ([] if cpu else ["GPU-a"])
+    assert mine["network_mode"] == "none"
+    assert "networks" not in mine
+    writable = {v["target"] for v in mine["volumes"] if not v.get("read_only")}
+    assert writable == {"/cache"}  # no results, no orders
 
 
 def test_order_of_a_run() -> None:

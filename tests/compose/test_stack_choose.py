@@ -160,6 +160,20 @@ def test_analysis_takes_the_newest_load_generator_s_run(tmp_path: Path) -> None:
     assert which(results, "quick/three", control).folder.name == "three"
 
 
+def test_analysis_follows_a_named_run_that_was_begun_anew(tmp_path: Path) -> None:
+    results, control = tmp_path / "results", tmp_path / "control"
+    control.mkdir()
+    for name in ("mine", "mine-eager", "other"):
+        run_folder(results, name)
+    assert which(results, "mine", control).folder.name == "mine"
+    Control(control / "ngram").report("quick/mine-eager", instead_of="mine")
+    assert which(results, "mine", control).folder.name == "mine-eager"
+    assert which(results, "quick/mine", control).folder.name == "mine"
+    assert which(results, "other", control).folder.name == "other"
+    Control(control / "ngram").report("quick/other")
+    assert which(results, "mine", control).folder.name == "mine"
+
+
 def test_analysis_never_falls_back_to_an_older_run(tmp_path: Path) -> None:
     results, control = tmp_path / "results", tmp_path / "control"
     run_folder(results, "one")

@@ -92,9 +92,38 @@ def test_question_and_lines_on_the_way(tmp_path: Path) -> None:
         "print('SPECGAUGE ' + json.dumps(q))",
     )
     seen: list[str] = []
-    answer = ask([echo], "fetch", os.environ, 0, {"names": [["a", None]]}, seen.append)
+    answer = ask([echo], "fetch", os.environ, None, {"names": [["a", None]]}, seen.append)
     assert answer.value == {"names": [["a", None]]}
     assert seen == ["10%", "20%", "30%"]
+
+
+def test_answer_to_a_question_that_was_not_read(tmp_path: Path) -> None:
+    deaf = script(tmp_path / "deaf", "print('SPECGAUGE 1')")
+    question = "?" * 2**20  # more than a pipe holds
+    assert ask([deaf], "fetch", os.environ, None, question, lambda line: None).value == 1
+
+
+def test_lines_do_not_wait_for_a_long_answer(tmp_path: Path) -> None:
+    long = script(tmp_path / "long", "import sys; print('SPECGAUGE [' + '1, ' * 10**5 + '1]'); "
+                  "print('told', file=sys.stderr)")  # fmt: skip
+    seen: list[str] = []
+    answer = ask([long], "fetch", os.environ, 60, None, seen.append)
+    assert len(answer.value) == 10**5 + 1
+    assert seen == ["told"]
+
+
+def test_limit_holds_where_lines_are_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_GRACE_S", 0.3)
+    hung = tmp_path / "hung"
+    hung.write_text("#!/bin/sh\necho begun >&2\nexec sleep 600\n")
+    hung.chmod(0o755)
+    seen: list[str] = []
+    answer = ask([str(hung)], "fetch", os.environ, 3.0, None, seen.append)
+    assert answer.timed_out
+    assert seen == ["begun"]
+    assert answer.said == "no answer within 3 s: begun"
 
 
 def test_environment_program_runs_on_this_python_too() -> None:
@@ -144,7 +173,7 @@ def test_python_itself_and_nothing() -> None:
     assert python_of("/nowhere/vllm") is None
 
 
-@pytest.mark.parametrize("name", ["environment", "torch_build", "matmul", "hub", "fetch"])
+@pytest.mark.parametrize("name", ["environment", "torch_build", "matmul", "hub", "fetch", "serve"])
 def test_programs_need_nothing_of_ours(name: str) -> None:
     text = source(name)
     assert "import specgauge" not in text

@@ -15,9 +15,10 @@ from planted import CARD, ENVIRONMENT, GIB, MATMUL, TORCH, Machine
 
 from specgauge.config.model import Model
 from specgauge.errors import EnvironmentFault
-from specgauge.preflight.checks import flags, place, server, smoke, toolchain, torch
+from specgauge.preflight.checks import flags, place, server, toolchain, torch
 from specgauge.preflight.checks import torch as torch_check
 from specgauge.preflight.result import Result
+from specgauge.preflight.small import process
 
 
 def packages(**more: str) -> dict[str, Any]:
@@ -159,7 +160,7 @@ def test_smoke_model_is_served_with_its_own_arguments_and_the_real_model_s_kerne
     machine.model["server_args"] |= {"block-size": 32}
     context = machine.context()
     context.found.program = ["python3", "-m", "serve"]
-    argv = smoke.spec(context, small, "/s", machine.root).argv
+    argv = process.spec(context, small, "/s", machine.root).argv
     assert argv[argv.index("--load-format") + 1] == "dummy"
     assert argv[argv.index("--block-size") + 1] == "32"
     assert argv[argv.index("--gpu-memory-utilization") + 1] == "0.15"

@@ -17,6 +17,16 @@ import yaml
 SLOW: dict[str, Any] = {"step_ms": {"1": 400.0, "16": 400.0}}
 FAST = {"step_ms": {"1": 8.0, "16": 10.0}}
 SIMULATOR = [sys.executable, "-m", "specgauge.simulate"]
+CAPTURE = (
+    "EngineCore failed to start.\n"
+    "Traceback (most recent call last):\n"
+    '  File "/env/vllm/v1/worker/gpu_model_runner.py", line 5337, in capture_model\n'
+    "    self._capture_cudagraphs(\n"
+    '  File "/env/torch/cuda/graphs.py", line 130, in capture_end\n'
+    "    super().capture_end()\n"
+    "torch.AcceleratorError: CUDA error: operation failed due to a previous error during capture"
+)
+"""Frames and words as in vllm-project/vllm#36634 and #11587."""
 
 
 class SimulatedProject:

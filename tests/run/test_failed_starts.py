@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import SimulatedProject
+from project import CAPTURE, SimulatedProject
 from rich.console import Console
 
 from specgauge.config.project import Project
@@ -15,16 +15,6 @@ from specgauge.record.layout import RunPaths
 from specgauge.run.eager import for_all, or_eager
 from specgauge.run.executor import Request, RunOutcome
 
-CAPTURE = (
-    "EngineCore failed to start.\n"
-    "Traceback (most recent call last):\n"
-    '  File "/env/vllm/v1/worker/gpu_model_runner.py", line 5337, in capture_model\n'
-    "    self._capture_cudagraphs(\n"
-    '  File "/env/torch/cuda/graphs.py", line 130, in capture_end\n'
-    "    super().capture_end()\n"
-    "torch.AcceleratorError: CUDA error: operation failed due to a previous error during capture"
-)
-"""Frames and words as in vllm-project/vllm#36634 and #11587."""
 DIES = {"die": {"while_loading": CAPTURE, "unless_eager": True, "variants": ["ngram"]}}
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from specgauge.interrupts import terminate_as_interrupt
+from specgauge.interrupts import terminate_as_interrupt, uninterrupted
 from specgauge.preflight.context import Context
 from specgauge.preflight.engine import exit_code, run
 from specgauge.preflight.registry import CHECKS
@@ -40,7 +41,11 @@ def preflight(context: Context, console: Console, *, as_json: bool) -> int:
                     show(outcome, console)
     finally:
         context.clear()
-        context.close()
+        with uninterrupted():
+            left = context.close()
+        if left:
+            words = f"containers of this preflight are left: docker rm --force {' '.join(left)}"
+            print(f"specgauge: {words}", file=sys.stderr)
     code = exit_code(outcomes)
     if as_json:
         console.out(json.dumps(document(outcomes, code)), highlight=False)

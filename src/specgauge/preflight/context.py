@@ -15,6 +15,7 @@ from specgauge.gpu.device import Device, Nvml
 from specgauge.gpu.lock import DeviceLock
 from specgauge.gpu.nvml import open_nvml
 from specgauge.gpu.pinned import Pinned
+from specgauge.preflight.containers import Containers
 from specgauge.preflight.model_files import ModelFiles, hub_cache
 from specgauge.run.runtime import ProcessRuntime, Runtime
 from specgauge.stack.env import read
@@ -37,6 +38,8 @@ class Found:
     """The server's program and first arguments."""
     python: list[str] | None = None
     """How to run the server's Python: one word, or a command into its container."""
+    containers: Containers | None = None
+    """Of the stack's vLLM image, where servers run in containers."""
     environment: dict[str, Any] = field(default_factory=dict)
     """What ``inside/environment.py`` said."""
     files: dict[str, ModelFiles] = field(default_factory=dict)
@@ -124,11 +127,16 @@ class Context:
         mounted = self.dotenv.get("MODEL_CACHE") if self.compose else None
         return Path(mounted or cache_folder())
 
-    def close(self) -> None:
-        """Give the GPU's lock back."""
+    def close(self) -> list[str]:
+        """Remove what containers there still are, then give the GPU's lock back.
+
+        Returns the ids of containers that cannot be removed.
+        """
+        left = [] if self.found.containers is None else self.found.containers.sweep()
         if self.found.lock is not None:
             self.found.lock.release()
             self.found.lock = None
+        return left
 
 
 def gib(size: float) -> str:

@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import re
+import selectors
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ MARK = "SPECGAUGE "
 """Begins the line that holds the answer: libraries print what they like."""
 _GRACE_S = 5.0
 _LAST_LINES = 6
+_KEPT = 20_000
+"""Bytes of standard error where its lines were told already."""
 _INSIDE = Path(__file__).with_name("inside")
 
 
@@ -42,7 +46,7 @@ def ask(
     python: Sequence[str],
     name: str,
     env: Mapping[str, str],
-    limit_s: float,
+    limit_s: float | None,
     question: Any = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Answer:
@@ -52,7 +56,7 @@ def ask(
         python: the interpreter, or a command that ends in one.
         name: which program.
         env: the whole environment; secrets travel only here.
-        limit_s: after this time its whole process group is ended.
+        limit_s: after this time its whole process group is ended; None: it takes what it takes.
         question: JSON for its standard input.
         on_line: told each line of standard error at once (progress).
     """
@@ -61,7 +65,7 @@ def ask(
     marked = [line for line in out.splitlines() if line.startswith(MARK)]
     value = json.loads(marked[-1][len(MARK) :]) if marked and not late else None
     text = _last(f"{out}\n{err}" if value is None else err, env)
-    if late:
+    if late and limit_s is not None:
         text = f"no answer within {limit_s:.0f} s" + (f": {text}" if text else "")
     elif value is None and not text:
         text = f"it ended with status {status} and said nothing"
@@ -71,7 +75,7 @@ def ask(
 def bounded(
     command: Sequence[str],
     env: Mapping[str, str],
-    limit_s: float,
+    limit_s: float | None,
     stdin: str = "",
     on_line: Callable[[str], None] | None = None,
 ) -> tuple[int, str, str, bool]:
@@ -95,7 +99,7 @@ def bounded(
         if on_line is None:
             out, err = process.communicate(stdin.encode(), timeout=limit_s)
         else:
-            out, err = _stream(process, stdin, on_line)
+            out, err = _stream(process, stdin, on_line, limit_s)
         return process.returncode, _text(out), _text(err), False
     except subprocess.TimeoutExpired as late:
         _end(process)
@@ -105,23 +109,43 @@ def bounded(
 
 
 def _stream(
-    process: subprocess.Popen[bytes], stdin: str, on_line: Callable[[str], None]
+    process: subprocess.Popen[bytes],
+    stdin: str,
+    on_line: Callable[[str], None],
+    limit_s: float | None,
 ) -> tuple[bytes, bytes]:
-    """As ``communicate`` without a limit: a download takes as long as it takes."""
+    """As ``communicate``, but each line of standard error is told at once.
+
+    Raises:
+        subprocess.TimeoutExpired: with what came so far.
+    """
     assert process.stdin is not None
     assert process.stdout is not None
     assert process.stderr is not None
-    process.stdin.write(stdin.encode())
-    process.stdin.close()
-    kept = b""
-    pending = b""
-    while data := os.read(process.stderr.fileno(), 4096):
-        *lines, pending = re.split(rb"[\r\n]", pending + data)
-        for line in lines:
-            on_line(_text(line))
-            kept = (kept + line + b"\n")[-20_000:]
-    out = process.stdout.read()
-    process.wait()
+    ends = None if limit_s is None else time.monotonic() + limit_s
+    with contextlib.suppress(BrokenPipeError):  # it answers without reading the question
+        process.stdin.write(stdin.encode())
+        process.stdin.close()
+    out = kept = pending = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        selector.register(process.stderr, selectors.EVENT_READ)
+        while selector.get_map():
+            left = None if ends is None else ends - time.monotonic()
+            if left is not None and left <= 0:
+                raise subprocess.TimeoutExpired(process.args, limit_s or 0, out, kept + pending)
+            for key, _ in selector.select(left):
+                data = os.read(key.fd, 1 << 16)
+                if not data:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is process.stdout:
+                    out += data
+                else:
+                    *lines, pending = re.split(rb"[\r\n]", pending + data)
+                    for line in lines:
+                        on_line(_text(line))
+                        kept = (kept + line + b"\n")[-_KEPT:]
+    process.wait(None if ends is None else max(0.0, ends - time.monotonic()))
     return out, kept + pending
 
 

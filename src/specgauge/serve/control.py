@@ -96,10 +96,23 @@ class Control:
         with contextlib.suppress(OSError):
             self._quit.touch()
 
-    def report(self, run: str | None, error: str | None = None, code: int = 0) -> None:
-        """Say into which run the load generator wrote, or with which error it ended."""
+    def report(
+        self,
+        run: str | None,
+        error: str | None = None,
+        code: int = 0,
+        graph_failure: str | None = None,
+        instead_of: str | None = None,
+    ) -> None:
+        """Say into which run the load generator wrote, or with which error it ended.
+
+        ``graph_failure``: the start that ended the run because it died while it captured CUDA
+        graphs (run/eager.py); who ordered single starts begins anew.  ``instead_of``: the run that
+        was asked for, where the load generator itself began anew.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        write(self._result, {"run": run, "error": error, "code": code, "at": time.time()})
+        told = {"run": run, "error": error, "code": code, "at": time.time()}
+        write(self._result, {**told, "graph_failure": graph_failure, "instead_of": instead_of})
 
     def result(self) -> dict[str, Any] | None:
         """What the last load generator reported."""

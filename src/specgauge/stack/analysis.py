@@ -55,17 +55,20 @@ class NothingMeasured(Exception):
 def which(results: Path, run: str | None, control: Path) -> RunPaths:
     """The run called ``run``, else the one of the newest load generator.
 
+    A run id that this load generator was given, and left for a run begun anew, means the latter;
+    ``experiment/run-id`` always means itself.
+
     Raises:
         UsageError: there is none.
         NothingMeasured: that load generator failed; an older run must not pass for its own.
     """
-    if run:
-        return find_run(results, run)
     found = [(Control(folder), folder.name) for folder in control.glob("*") if folder.is_dir()]
     told = [(result, name) for c, name in found if (result := c.result()) is not None]
-    if not told:
+    if not told and not run:
         raise UsageError("no load generator has run here yet; RUN= names a run to analyse")
-    newest, variant = max(told, key=lambda item: float(item[0]["at"]))
+    newest, variant = max(told, key=lambda item: float(item[0]["at"]), default=({}, ""))
+    if run and newest.get("instead_of") != run:
+        return find_run(results, run)
     if newest["run"] is None:
         raise NothingMeasured(variant, str(newest["error"]), int(newest["code"]) or 4)
     return find_run(results, str(newest["run"]))

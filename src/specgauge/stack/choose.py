@@ -85,7 +85,8 @@ def ready_stack(root: Path, model: Model) -> Stack:
         )
     if not cpu and not pinned:
         raise EnvironmentFault("no GPU is chosen: type 'make pin GPU_PCI_BUS_ID=…'")
-    missing = [p for p in ("vllm", "loadgen", "analysis") if not engine.has_image(stack.image(p))]
+    images = [stack.image(part) for part in ("vllm", "loadgen", "analysis")]
+    missing = [image for image in images if not engine.has_image(image)]
     if missing:
         raise EnvironmentFault(
             f"images are missing ({', '.join(missing)}): type 'make build{' CPU=1' if cpu else ''}'"

@@ -12,6 +12,8 @@ import docker.errors
 
 from specgauge.errors import EnvironmentFault
 
+VIEWING = ("prometheus", "gpu-exporter", "grafana")
+"""Services that may run beside a measurement."""
 _PROJECT = "com.docker.compose.project"
 _SERVICE = "com.docker.compose.service"
 _FOLDER = "com.docker.compose.project.working_dir"
@@ -100,6 +102,11 @@ def strangers(seen: list[Seen], root: Path) -> list[Seen]:
     They are named and left alone.
     """
     return [one for one in seen if one.folder and Path(one.folder) != root.resolve()]
+
+
+def at_work(seen: list[Seen]) -> list[Seen]:
+    """Those of ``seen`` that run and are not for viewing: a measurement, or a preflight."""
+    return [one for one in seen if one.running and one.service not in VIEWING]
 
 
 def _seen(container: Any) -> Seen:

@@ -9,27 +9,36 @@ from rich.console import Console
 
 from specgauge.config.experiment import Experiment
 from specgauge.config.project import Project
-from specgauge.config.resolve import resolve
+from specgauge.config.resolve import Resolved, resolve
 from specgauge.errors import ExitCode
 from specgauge.plan import cells
 from specgauge.record.atomic import write_json
 from specgauge.record.documents import CellDocument, ClockOffset
 from specgauge.record.layout import RunPaths, StartPaths
 from specgauge.record.runs import outcome_of
-from specgauge.run.executor import Request, execute
+from specgauge.run.eager import for_all, or_eager
+from specgauge.run.executor import Request, RunOutcome, execute
 from specgauge.serve.control import Control
 from specgauge.stack.live import LiveMetrics
 from specgauge.stack.runtime import ContainerRuntime
 
 _WAIT_S = 4 * 3600.0
 """For another profile that is writing into the same run."""
+_OTHERS = (
+    "The other variants, the baseline too, join this run with EAGER=1: "
+    "EAGER=1 docker compose --profile … up"
+)
 
 
 def generate(control: Control, project: Project, env: dict[str, str], console: Console) -> int:
     """Measure the starts of the control folder's variant that the run lacks.
 
     Environment: ``EXPERIMENT``, ``MODEL``, ``RUN`` (a run id), ``NEW`` (non-empty: a new run),
-    ``STARTS`` (make at most so many), ``WAIT_S``.
+    ``STARTS`` (make at most so many), ``EAGER`` (non-empty: graphs off for all variants),
+    ``WAIT_S``.
+
+    A graph failure that asks for a new run (run/eager.py) is left to whoever gave ``STARTS``, and
+    so knows the other variants; without that the variant begins anew here.
 
     Raises:
         SpecgaugeError: nothing was measured.
@@ -38,6 +47,8 @@ def generate(control: Control, project: Project, env: dict[str, str], console: C
     resolved = resolve(
         project, env.get("EXPERIMENT") or "quick", [variant], env.get("MODEL") or None
     )
+    if env.get("EAGER"):
+        resolved = for_all(resolved)
     for warning in resolved.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
     live = LiveMetrics(project.results, resolved.experiment.name)
@@ -49,11 +60,27 @@ def generate(control: Control, project: Project, env: dict[str, str], console: C
         wait_s=float(env.get("WAIT_S") or _WAIT_S),
         at_most=int(env["STARTS"]) if env.get("STARTS") else None,
     )
-    outcome = execute(
-        resolved, project, request, console, runtime=ContainerRuntime(control), observer=live
+    runtime = ContainerRuntime(control)
+
+    made: list[RunPaths] = []
+
+    def measure(resolved: Resolved, request: Request) -> RunOutcome:
+        outcome = execute(resolved, project, request, console, runtime, live)
+        record_unreached(outcome.paths, resolved.experiment, variant)
+        made.append(outcome.paths)
+        return outcome
+
+    if request.at_most is not None:
+        outcome = measure(resolved, request)
+    else:
+        outcome = or_eager(measure, resolved, request, console)
+    if len(made) > 1:
+        console.print(_OTHERS, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    control.report(
+        str(outcome.paths.folder.relative_to(project.results)),
+        graph_failure=outcome.graph_failure,
+        instead_of=request.run_id if len(made) > 1 else None,
     )
-    record_unreached(outcome.paths, resolved.experiment, variant)
-    control.report(str(outcome.paths.folder.relative_to(project.results)))
     for line in outcome.failed:
         console.print(f"not measured: {line}", style="red", markup=False, soft_wrap=True)
     return ExitCode.INTERRUPTED if outcome.interrupted else ExitCode.MEASURED

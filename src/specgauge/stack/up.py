@@ -21,10 +21,11 @@ from specgauge.errors import EnvironmentFault, ExitCode
 from specgauge.plan import StartPlan, starts
 from specgauge.record.layout import RunPaths
 from specgauge.record.runs import completed, find_run
-from specgauge.run.executor import Request
+from specgauge.run.eager import or_eager
+from specgauge.run.executor import Request, RunOutcome
 from specgauge.serve.control import Control
 from specgauge.stack.choose import Stack
-from specgauge.stack.engine import Seen, strangers
+from specgauge.stack.engine import Seen, at_work, strangers
 from specgauge.stack.env import prepare
 
 _STOP_WAIT_S = 90.0
@@ -33,12 +34,15 @@ _VIEWING = ("prometheus", "gpu-exporter")
 
 @dataclass
 class _State:
-    """What the loop over the starts knows."""
+    """What the loop over one run's starts knows."""
 
+    request: Request
+    eager: bool = False
+    """Graphs off for all variants: the load generator changes the experiment as we did."""
     run: RunPaths | None = None
     failed: list[str] = field(default_factory=list)
     hopeless: set[str] = field(default_factory=set)
-    interrupted: bool = False
+    graph_failure: str | None = None
 
 
 class StackRun:
@@ -55,12 +59,12 @@ class StackRun:
     ) -> None:
         """``words``: experiment and model as typed; the load generator resolves them again."""
         self._stack = stack
+        self._resolved = resolved
         self._project = project
-        self._request = request
         self._planned = starts(resolved.experiment, request.variants)
         self._words = words
         self._console = console
-        self._state = _State()
+        self._state = _State(request)
 
     def measure(self, strict: bool) -> int:
         """Make the starts that the run lacks, then analyse in the analysis container.
@@ -69,24 +73,34 @@ class StackRun:
 
         Raises:
             EnvironmentFault: containers of another checkout are in the way, or Compose failed.
+            KeyboardInterrupt: before a first start had begun.
         """
         prepare(self._stack.root, rootless=self._stack.env.get("SPECGAUGE_UID") == "0")
         self._look_around()
         self._view()
-        state = self._state
+        outcome = or_eager(self._make_all, self._resolved, self._state.request, self._console)
+        code = self._analyse(outcome.paths, strict)
+        for line in outcome.failed:
+            self._console.print(f"not measured: {line}", style="red", markup=False, soft_wrap=True)
+        if outcome.interrupted:
+            return ExitCode.INTERRUPTED
+        return ExitCode.INCOMPLETE if outcome.failed and code == ExitCode.MEASURED else code
+
+    def _make_all(self, resolved: Resolved, request: Request) -> RunOutcome:
+        """One run; ``resolved`` is what we were given, or the same with graphs off."""
+        state = self._state = _State(request, eager=resolved is not self._resolved)
+        interrupted = False
         try:
             for plan in self._pending():
                 self._one(plan)
+                if state.graph_failure is not None:
+                    break
         except KeyboardInterrupt:
-            state.interrupted = True
-        if state.run is None:
-            return ExitCode.INTERRUPTED if state.interrupted else ExitCode.INCOMPLETE
-        code = self._analyse(strict)
-        for line in state.failed:
-            self._console.print(f"not measured: {line}", style="red", markup=False, soft_wrap=True)
-        if state.interrupted:
-            return ExitCode.INTERRUPTED
-        return ExitCode.INCOMPLETE if state.failed and code == ExitCode.MEASURED else code
+            if state.run is None:
+                raise
+            interrupted = True
+        assert state.run is not None  # at least one start was pending
+        return RunOutcome(state.run, state.failed, interrupted, state.graph_failure)
 
     def _look_around(self) -> None:
         seen = self._stack.engine.project(self._stack.project)
@@ -97,8 +111,7 @@ class StackRun:
                 f"{self._stack.project}; they are left alone:\n{listed}\n"
                 "Give SPECGAUGE_PROJECT in .env a name of its own."
             )
-        busy = [one for one in seen if one.running and one.service not in (*_VIEWING, "grafana")]
-        if busy:
+        if busy := at_work(seen):
             listed = "\n".join(f"  {one.words()}" for one in busy)
             raise EnvironmentFault(
                 f"an earlier run of this checkout is still going on:\n{listed}\n"
@@ -146,12 +159,12 @@ class StackRun:
             how = f" ({ended.words()})" if ended is not None and ended.exit_code else ""
             state.failed.append(f"{variant}, round {plan.round + 1}{how}")
             state.hopeless.add(variant)
+            state.graph_failure = told.get("graph_failure")
         if loadgen.exit_code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
 
-    def _analyse(self, strict: bool) -> int:
-        assert self._state.run is not None
-        folder = self._state.run.folder
+    def _analyse(self, run: RunPaths, strict: bool) -> int:
+        folder = run.folder
         name = f"{folder.parent.name}/{folder.name}"
         words = ["--profile", "vanilla", "run", "--rm", "--no-deps", "-T"]
         words += ["-e", f"RUN={name}", *(["-e", "STRICT=1"] if strict else []), "analysis"]
@@ -159,14 +172,15 @@ class StackRun:
 
     def _compose(self, words: list[str]) -> int:
         experiment, model = self._words
-        run = self._state.run
+        run, request = self._state.run, self._state.request
         env = {
             **os.environ,
             "EXPERIMENT": experiment,
             "MODEL": model or "",
-            "RUN": run.folder.name if run is not None else self._request.run_id or "",
-            "NEW": "1" if self._request.fresh and run is None else "",
+            "RUN": run.folder.name if run is not None else request.run_id or "",
+            "NEW": "1" if request.fresh and run is None else "",
             "STARTS": "1",
+            "EAGER": "1" if self._state.eager else "",
         }
         command = ["docker", "compose", *self._stack.files, *words]
         process = subprocess.Popen(command, cwd=self._stack.root, env=env)

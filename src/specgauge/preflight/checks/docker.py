@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from specgauge.errors import SpecgaugeError
+from specgauge.preflight.containers import Containers
 from specgauge.preflight.context import Context
 from specgauge.preflight.result import Result, fail, ok, skipped
 from specgauge.stack.choose import ready_stack
 from specgauge.stack.doctor import examine
+from specgauge.stack.engine import at_work
 
 
 def docker(context: Context) -> Result:
@@ -24,9 +26,11 @@ def docker(context: Context) -> Result:
         stack = ready_stack(root, context.resolved.model)
     except SpecgaugeError as error:
         return fail(str(error), "docs/compose.md has the steps")
-    service = f"vllm-{context.variants[0]}"
-    context.found.python = [
-        "docker", "compose", "--project-directory", str(root), *stack.files, "run", "--rm", "-T",
-        "--no-deps", "--entrypoint", "python3", service,
-    ]  # fmt: skip
+    if busy := at_work(stack.engine.project(stack.project)):
+        return fail(
+            f"this checkout's stack is at work: {'; '.join(one.words() for one in busy)}",
+            "wait for it: this preflight would disturb its numbers; 'make down' stops it",
+        )
+    context.found.containers = Containers(stack, root)
+    context.found.python = context.found.containers.python
     return ok("; ".join(finding.text.splitlines()[0] for finding in findings if finding.ok))

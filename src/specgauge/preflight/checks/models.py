@@ -170,7 +170,7 @@ def fetch(context: Context) -> Result:
     wanted = names(context)
     env = context.server_env()
     question = {"names": [[files.name, wanted[files.name]] for files in absent]}
-    answer = ask(python, "fetch", env, 0, question, context.say)
+    answer = ask(python, "fetch", env, None, question, context.say)
     if answer.value is None or answer.value["error"] is not None:
         why = answer.said if answer.value is None else answer.value["error"]
         return fail(f"the fetch stopped: {why}", "the same command goes on where it stopped")
