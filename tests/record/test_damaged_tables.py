@@ -125,3 +125,11 @@ def test_a_request_that_ended_well_has_its_times(folder: Path, column: str) -> N
     (reason,) = [r for r in cells["ngram", "c4"].reasons if r.code == "INCOMPLETE"]
     assert "1 ended well, but without their times" in reason.detail
     assert cells["ngram", "c1"].verdict == "VALID"
+
+
+def test_a_number_too_large_is_none(folder: Path) -> None:
+    path = RunPaths(folder).start("ngram", 0).launch
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "ready_at": 0.5}).replace("0.5", "1e999"))
+    with pytest.raises(UsageError, match="1e999 is no number"):
+        read_run(folder)

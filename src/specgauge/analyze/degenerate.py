@@ -108,7 +108,7 @@ def before(
         begin = onset([t for part in parts for t in part], eos)
         ends = np.cumsum([len(part) for part in parts])
         keep += [begin is None or bool(end <= begin) for end in ends]
-    kept = ordered[keep]
+    kept = ordered[np.array(keep, dtype=bool)]
     of_request = kept.groupby("request")
     left = requests[requests["index"].isin(kept["request"])].copy()
     left["t_last"] = left["index"].map(of_request["t"].max()).to_numpy()

@@ -42,6 +42,17 @@ class _Load:
             return f"only the baseline ({self.setup.baseline}) is part of this run"
         return "no variant's measurement counts there"
 
+    def slower(self, judged: Sequence[str]) -> str:
+        """That those are slower; all of them only where none was left out.
+
+        One whose measurement is missing, INVALID, of too few rounds or of drawn acceptance was not
+        seen to be.
+        """
+        others = [v.name for v in self.setup.variants if v.name != self.setup.baseline]
+        if set(others) <= set(judged):
+            return "every variant is slower"
+        return f"{', '.join(judged)} {'is' if len(judged) == 1 else 'are'} slower"
+
     def is_synthetic(self, variant: str) -> bool:
         """Whether its acceptance is drawn: it measures a cost and is no setting to deploy."""
         config = self.setup.variant(variant).speculative_config or {}
@@ -175,7 +186,7 @@ def _claimed(
         )
         return load.says(load.setup.baseline, text, claimed=False)
     if all(c.significant and _speedup(c) < 1 for c in rows):
-        found = "every variant is slower"
+        found = load.slower([c.variant for c in rows])
     elif any(c.significant and _speedup(c) > 1 for c in rows):
         found = f"no variant is faster by more than {MATERIAL:.0%}"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -76,7 +77,8 @@ def _manifest(paths: RunPaths) -> dict[str, Any]:
 
 def _json(path: Path) -> dict[str, Any] | None:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -88,6 +90,12 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number")
+
+
+def _finite(text: str) -> float:
+    """JSON has no infinity, but 1e999 is one to Python."""
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
 
 
 def _document(model: type[D], path: Path) -> D | None:

@@ -13,6 +13,8 @@ SEVERITIES = ("invalid", "suspect", "unknown", "info")
 STARVED, DRIFTED = 0.5, 0.2
 """Share of a cell that a server waited, relative change of the baseline: from here on effects of
 the size that speculation has (some tens of per cent) can be nothing but the machine."""
+_SHOWN = (None, "INVALID", "drift")
+"""``excluded_because`` of cells that a figure or the drift comes from."""
 NOTICEABLE = 0.03
 """Relative difference below which a sentence does not call two values different."""
 
@@ -56,7 +58,7 @@ def _of_cells(summary: Summary) -> Iterator[tuple[str, Cell]]:
 
 def status(summary: Summary) -> str:
     """One line: how many cells, which verdicts, what is missing."""
-    counted = [c for c in summary.cells if c.excluded_because in (None, "INVALID", "drift")]
+    counted = [c for c in summary.cells if c.excluded_because in _SHOWN]
     parts = []
     for word in ("VALID", "SUSPECT", "INVALID"):
         if count := sum(c.verdict == word for c in counted):
@@ -82,18 +84,23 @@ def failed_starts(summary: Summary, *, replaced: bool = True) -> list[str]:
 
 def disturbed(summary: Summary) -> str | None:
     """What shook the machine so that the figures tell of it and not of the method; else None."""
-    drift, waited, spread = 0.0, 0.0, 0.0
-    baselines = {w for w, c in _of_cells(summary) if c.variant == summary.baseline}
-    for where, reason in _all_reasons(summary):
+    drift, waited, stolen, spread = 0.0, 0.0, 0.0, 0.0
+    for reason in summary.reasons:
         if reason.code == "DRIFT":
             drift = max(drift, abs(_number(reason, "change")))
-        elif reason.code == "UNSTEADY" and where in baselines:
-            spread = max(spread, _number(reason, "spread"))
-        elif reason.code == "SERVER_STARVED":
-            waited = max(waited, _number(reason, "share"))
+    for cell in (c for c in summary.cells if c.excluded_because in _SHOWN):
+        for reason in cell.reasons:
+            if reason.code == "UNSTEADY" and cell.variant == summary.baseline:
+                spread = max(spread, _number(reason, "spread"))
+            elif reason.code == "SERVER_STARVED":
+                share, part = _number(reason, "share"), _number(reason, "steal_share")
+                stolen = max(stolen, part)
+                waited = max(waited, share if share > part else 0.0)
     said = []
     if waited >= STARVED:
         said.append(f"a server waited for a CPU for {waited:.0%} of a cell")
+    elif stolen >= STARVED:
+        said.append(f"the hypervisor took up to {stolen:.0%} of the CPU time of a cell")
     if drift >= DRIFTED:
         said.append(f"the baseline itself changed by {drift:.0%} from its first to its last start")
     elif spread >= DRIFTED:

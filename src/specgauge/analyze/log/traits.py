@@ -33,6 +33,8 @@ class EngineTraits:
     ``enforce_eager``).  The V1 runner rounds sizes to multiples of 1 + K: of 512 at K = 6, 497."""
     graph_mode: str | None = None
     """``FULL_AND_PIECEWISE``, ``PIECEWISE``, …; None without graphs."""
+    graphs_off: bool = False
+    """The log says that there are none; else None above may be silence."""
 
     @property
     def tokens_ahead(self) -> float:
@@ -51,13 +53,13 @@ _RUNNER_LEFT = re.compile(r"Model Runner V2 (.+?); using the V1 model runner")
 _RUNNER_USED = re.compile(r"Using V(\d) Model Runner", re.IGNORECASE)
 _ASYNC_STATE = re.compile(r"Asynchronous scheduling is (enabled|disabled)", re.IGNORECASE)
 _ASYNC_LEFT = re.compile(r"Async scheduling (not supported with .+?) and will be disabled")
-_KV_CACHE = re.compile(r"KV cache size: ([\d,]+) tokens")
+_KV_CACHE = re.compile(r"KV cache size: (\d[\d,]*) tokens")
 _BATCHED = re.compile(r"max_num_batched_tokens=(\d+)")
 _ATTENTION = re.compile(r"Using (\S+) (?:attention )?backend(?: out of potential backends|\.)")
 _COMPILATION = "compilation_config="
 """In the engine's line with its whole configuration, after all defaults were derived."""
 _FOR_CPU = "device_config=cpu"
-_GRAPH_SIZES = re.compile(r"(?<!\w)cudagraph_capture_sizes['\"]: ?\[([\d, ]+)\]")
+_GRAPH_SIZES = re.compile(r"(?<!\w)cudagraph_capture_sizes['\"]: ?\[(\d[\d, ]*)\]")
 _GRAPH_MODE = re.compile(r"(?<!\w)cudagraph_mode['\"]: ?<CUDAGraphMode\.(\w+)")
 _GRAPH_MODE_LEFT = re.compile(r"setting cudagraph_mode=(\w+)")
 """Later, by a worker whose attention backend cannot be captured whole."""
@@ -103,7 +105,8 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
         graphs.update(_graphs(text))
         monitor = monitor or _MONITOR in text
         eager = eager or "Enforce eager set" in text
-    if graphs.get("mode") == _NO_GRAPHS:
+    graphs_off = graphs.get("mode") == _NO_GRAPHS
+    if graphs_off:
         graphs = {}
     return EngineTraits(
         vllm_version=first.get("version"),
@@ -118,6 +121,7 @@ def read(log: Iterable[LogLine]) -> EngineTraits:
         enforce_eager=eager,
         graph_tokens=int(graphs["tokens"]) if "tokens" in graphs else None,
         graph_mode=graphs.get("mode"),
+        graphs_off=graphs_off,
     )
 
 
@@ -126,7 +130,7 @@ def _graphs(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     if _COMPILATION in text and _FOR_CPU not in text:
         if sizes := _GRAPH_SIZES.search(text):
-            found["tokens"] = str(max(int(size) for size in sizes[1].split(",")))
+            found["tokens"] = str(max(int(size) for size in re.findall(r"\d+", sizes[1])))
         if mode := _GRAPH_MODE.search(text):
             found["mode"] = mode[1]
     elif left := _GRAPH_MODE_LEFT.search(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from specgauge.analyze import cpu_figures
 from specgauge.analyze.context import CellContext
 from specgauge.analyze.document import Reason
+from specgauge.record.schema import TELEMETRY_HZ
 
 CODE = "CPU_BOUND"
 
@@ -19,6 +20,9 @@ LAG_S = 1.0
 """NVML's utilisation looks back over a sixth of a second to a second, by the card."""
 SAMPLES = 3
 """Fewer of them after the lag tell nothing: cells of less than 1.6 s."""
+WATCHED = 0.8
+"""Of the samples that the time after the lag should have: what a few at its end say is not true of
+the load."""
 
 
 def check(cell: CellContext) -> Reason | None:
@@ -32,7 +36,8 @@ def check(cell: CellContext) -> Reason | None:
     if not cell.on_gpu or span is None or figures is None or figures.engine_share is None:
         return None
     busy = cell.start.telemetry.values("utilisation", span.t0 + LAG_S, span.t1)
-    if busy.size < SAMPLES or figures.engine_share < ON_CPU:
+    watched = max(span.seconds - LAG_S, 0.0) * TELEMETRY_HZ
+    if busy.size < max(SAMPLES, WATCHED * watched) or figures.engine_share < ON_CPU:
         return None
     share, card = min(figures.engine_share, 1.0), float(busy.mean())
     if card >= CARD_BUSY:

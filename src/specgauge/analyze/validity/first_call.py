@@ -6,6 +6,7 @@ monitor sees it.
 
 from __future__ import annotations
 
+from math import isfinite
 from statistics import median
 
 import pandas as pd
@@ -58,7 +59,9 @@ def _repeated(cell: CellContext) -> Reason | None:
     if len(first) != 1 or len(again) != 1:
         return None
     cost = float(first["e2e"].iloc[0] - again["e2e"].iloc[0])
-    if cost < MIN_COST_S or first["e2e"].iloc[0] < MIN_FACTOR * again["e2e"].iloc[0]:
+    if not all(isfinite(f["ttft"].iloc[0]) for f in (first, again)):
+        return None
+    if not cost >= MIN_COST_S or first["e2e"].iloc[0] < MIN_FACTOR * again["e2e"].iloc[0]:
         return None
     ttft, ttft_again = float(first["ttft"].iloc[0]), float(again["ttft"].iloc[0])
     return Reason(

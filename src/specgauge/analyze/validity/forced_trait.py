@@ -30,6 +30,7 @@ def differences(variant: EngineTraits, baseline: EngineTraits) -> list[str]:
         _runner(variant, baseline),
         _scheduling(variant, baseline),
         _graph_sizes(variant, baseline),
+        _graph_mode(variant, baseline),
         _kv_cache(variant, baseline),
         _attention(variant, baseline),
     )
@@ -66,6 +67,16 @@ def _graph_sizes(variant: EngineTraits, baseline: EngineTraits) -> str | None:
         f"CUDA graphs to {size} tokens, the baseline's to {other} ({whose} steps of "
         f"{min(size, other) + 1} to {max(size, other)} tokens run without one)"
     )
+
+
+def _graph_mode(variant: EngineTraits, baseline: EngineTraits) -> str | None:
+    """A worker leaves a mode that its attention backend cannot capture with drafts."""
+    mode, other = variant.graph_mode, baseline.graph_mode
+    if mode == other or (mode is None and not variant.graphs_off):
+        return None
+    if other is None and not baseline.graphs_off:
+        return None
+    return f"CUDA graph mode {mode or 'NONE'}, the baseline's {other or 'NONE'}"
 
 
 def _kv_cache(variant: EngineTraits, baseline: EngineTraits) -> str | None:

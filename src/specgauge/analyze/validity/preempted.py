@@ -52,6 +52,7 @@ def check(cell: CellContext) -> Reason | None:
     if cell.window is None:
         return None
     count = cell.start.counters.delta("vllm:num_preemptions_total", cell.window) or 0
+    count = max(count, 0)  # a counter may begin anew
     batch = while_full(cell)
     concurrency = cell.load.concurrency or 0
     seen = []

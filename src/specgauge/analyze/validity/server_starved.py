@@ -10,6 +10,7 @@ from specgauge.analyze.document import Reason
 from specgauge.record.schema import CPU_RUN, CPU_STOLEN, CPU_THROTTLED, CPU_WAIT
 
 CODE = "SERVER_STARVED"
+STOLEN = "steal_s"
 
 LIMIT = 0.15
 """Share of the time from which a wait is suspect.  The engine's loop is the main thread: what it
@@ -55,7 +56,10 @@ def check(cell: CellContext) -> Reason | None:
     if cell.span is None or not cell.cell.document:
         return None
     window = cell.cpu_window
-    if window is None and cell.start.counters.has(CPU_RUN):
+    lost = [x for x in (*_by_accounts(cell), _stolen(cell)) if x is not None]
+    seen = [x for x in lost if x.share > NOTED]
+    unwatched = window is None and cell.start.counters.has(CPU_RUN)
+    if unwatched and not any(x.share > LIMIT for x in seen):
         return Reason(
             code=CODE,
             severity="unknown",
@@ -63,8 +67,6 @@ def check(cell: CellContext) -> Reason | None:
             "for a CPU was not seen.",
             remedy="See that the scraper runs until the load has ended, then run again.",
         )
-    lost = [x for x in (*_by_accounts(cell), _stolen(cell)) if x is not None]
-    seen = [x for x in lost if x.share > NOTED]
     if not seen:
         return None
     share = max(x.share for x in seen)
@@ -74,12 +76,17 @@ def check(cell: CellContext) -> Reason | None:
             f" Seen over the {window.t1 - window.t0:.1f} s between the samples around "
             f"{cell.span.seconds:.1f} s of load."
         )
+    of_steal = next((x.share for x in seen if x.key == STOLEN), None)
     return Reason(
         code=CODE,
         severity="suspect" if share > LIMIT else "info",
         detail="; ".join(x.words for x in seen) + "." + around,
         remedy=REMEDY,
-        evidence={**{x.key: x.seconds for x in seen}, "share": share},
+        evidence={
+            **{x.key: x.seconds for x in seen},
+            "share": share,
+            **({} if of_steal is None else {"steal_share": of_steal}),
+        },
     )
 
 
@@ -115,11 +122,12 @@ def _stolen(cell: CellContext) -> Lost | None:
     cores = min(BUSY, machine.get("cores") or 1 if isinstance(machine, dict) else 1)
     if window is not None and cell.start.counters.has(CPU_STOLEN):
         seconds = cell.start.counters.delta(CPU_STOLEN, window) or 0.0
-        share = seconds / (window.t1 - window.t0) / cores
+        share = min(seconds / (window.t1 - window.t0) / cores, 1.0)
         words = (
-            f"the hypervisor took {seconds:.2f} s of CPU time away ({share:.0%} of {cores} CPUs)"
+            f"the hypervisor took {seconds:.2f} s of CPU time away ({share:.0%} of {cores} CPUs, "
+            "were all of it theirs)"
         )
-        return Lost("steal_s", seconds, share, words)
+        return Lost(STOLEN, seconds, share, words)
     load = document.host_load if document else {}
     if span is None or not span.seconds or not {"steal_s_before", "steal_s_after"} <= load.keys():
         return None
@@ -129,4 +137,4 @@ def _stolen(cell: CellContext) -> Lost | None:
         f"the hypervisor took {seconds:.2f} s of CPU time away between the cell's begin and end "
         f"(at most {share:.0%} of {cores} CPUs under load)"
     )
-    return Lost("steal_s", seconds, share, words, bracketed=False)
+    return Lost(STOLEN, seconds, share, words, bracketed=False)

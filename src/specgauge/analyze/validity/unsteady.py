@@ -37,6 +37,7 @@ def between_starts(cells: Sequence[Cell]) -> dict[int, Reason]:
         by_start: dict[int, list[Cell]] = {}
         for at in members:
             by_start.setdefault(cells[at].start, []).append(cells[at])
+        by_start = _same_repeats(by_start)
         paces = {start: pace(mine) for start, mine in sorted(by_start.items())}
         unit = "ms a token" if is_open(cells, load) else "tok/s"
         reason = _differ({k: p for k, p in paces.items() if p}, unit)
@@ -44,6 +45,15 @@ def between_starts(cells: Sequence[Cell]) -> dict[int, Reason]:
             reason = _with_cpus(reason, by_start, paces, is_open(cells, load))
             found.update(dict.fromkeys(members, reason))
     return found
+
+
+def _same_repeats(by_start: Mapping[int, list[Cell]]) -> dict[int, list[Cell]]:
+    """Of each start the repeats that all of them have: a later one may find a warm cache.
+
+    Without a repeat in common nothing is compared.
+    """
+    common = set.intersection(*({c.repeat for c in mine} for mine in by_start.values()))
+    return {start: [c for c in mine if c.repeat in common] for start, mine in by_start.items()}
 
 
 def _frozen(cell: Cell) -> bool:
