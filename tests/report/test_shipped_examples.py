@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from specgauge.analyze import weights
 from specgauge.analyze.document import Cell, Summary
 from specgauge.analyze.summary import summarise
 from specgauge.record.reader import read_run
@@ -47,7 +48,7 @@ def test_the_committed_summary_follows_from_the_committed_records() -> None:
 
 def test_dummy_weights_are_nobody_s() -> None:
     """Else results of Qwen3-32B's own weights would stand beside those of its shapes."""
-    assert "weights" not in derived().environment
+    assert derived().environment["weights"] == weights.DUMMY
 
 
 def test_waits_for_prompts_read_ahead_are_no_freeze_on_a_real_card() -> None:

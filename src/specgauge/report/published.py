@@ -19,16 +19,19 @@ def _like_ours(conditions: Mapping[str, str], summary: Summary) -> bool:
     """The same model, and on a GPU as ours or on none as ours, as far as names tell."""
     machine = summary.environment.get("machine")
     on_gpu = bool(machine.get("gpus")) if isinstance(machine, dict) else False
-    theirs = conditions.get("model", "").lower().rpartition("/")[2]
-    same = any(theirs.startswith(name) for name in _names(summary))
+    theirs = conditions.get("model", "").split(" ")[0]
+    same = bool(theirs) and _name(theirs) == _name(_ours(summary))
     return same and on_gpu != ("cpu" in conditions.get("gpu", "").lower())
 
 
-def _names(summary: Summary) -> list[str]:
-    """What our model is called: by its configuration, and by whoever made its weights."""
-    weights = summary.environment.get("weights")
-    given = [summary.model, str(weights) if weights else ""]
-    return [name.lower().rpartition("/")[2] for name in given if name]
+def _ours(summary: Summary) -> str:
+    """What our weights are called; where nobody said, what the model is."""
+    return str(summary.environment.get("weights") or summary.model)
+
+
+def _name(model: str) -> str:
+    """Without its owner: ``Qwen/Qwen3-32B`` is ``qwen3-32b``."""
+    return model.lower().rpartition("/")[2]
 
 
 def table(summary: Summary) -> Table:

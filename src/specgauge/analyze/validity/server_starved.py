@@ -119,7 +119,8 @@ def _stolen(cell: CellContext) -> Lost | None:
     """
     window, span, document = cell.cpu_window, cell.span, cell.cell.document
     machine = cell.setup.facts.get("machine")
-    cores = min(BUSY, machine.get("cores") or 1 if isinstance(machine, dict) else 1)
+    known = machine.get("cores") if isinstance(machine, dict) else None
+    cores = min(BUSY, known) if isinstance(known, int) and known > 0 else BUSY
     if window is not None and cell.start.counters.has(CPU_STOLEN):
         seconds = cell.start.counters.delta(CPU_STOLEN, window) or 0.0
         share = min(seconds / (window.t1 - window.t0) / cores, 1.0)

@@ -120,7 +120,7 @@ def test_what_the_hypervisor_took_from_a_large_machine_is_a_bound() -> None:
 
 
 def test_what_the_hypervisor_took_counts_where_no_account_lies_near() -> None:
-    taken = {"host_load": {"steal_s_before": 0.0, "steal_s_after": 100.0}}
+    taken = {"host_load": {"steal_s_before": 0.0, "steal_s_after": 1000.0}}
     cell = accounts(context(build_cell(CLEAN), document=taken), 9.0, 9.0, {(CPU_RUN, ENGINE): 1.0})
     seen = reason(cell, "SERVER_STARVED")
     assert (seen.severity, seen.evidence["steal_share"]) == ("suspect", 1.0)
