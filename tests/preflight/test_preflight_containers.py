@@ -71,12 +71,18 @@ def test_what_cannot_be_removed_is_named_at_the_end(
     assert "docker rm --force abc def" in capsys.readouterr().err
 
 
-def test_engine_that_does_not_answer_holds_nobody_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("script", [None, "echo no daemon >&2; exit 1"])
+def test_engine_that_does_not_answer_holds_nobody_up_and_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None
 ) -> None:
+    if script is not None:
+        (tmp_path / "docker").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(containers, "_SWEEP_LIMIT_S", float("inf"))
     stack = Stack(tmp_path, "p", {}, True, None)  # type: ignore[arg-type]
-    assert Containers(stack, tmp_path).sweep() == []
+    (words,) = Containers(stack, tmp_path).sweep()
+    assert words.startswith("$(docker ps -aq --filter label=specgauge.preflight=")
 
 
 class AtWork:

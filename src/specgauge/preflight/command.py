@@ -44,7 +44,7 @@ def preflight(context: Context, console: Console, *, as_json: bool) -> int:
         with uninterrupted():
             left = context.close()
         if left:
-            words = f"containers of this preflight are left: docker rm --force {' '.join(left)}"
+            words = f"containers of this preflight may be left: docker rm --force {' '.join(left)}"
             print(f"specgauge: {words}", file=sys.stderr)
     code = exit_code(outcomes)
     if as_json:

@@ -37,12 +37,15 @@ class Containers:
     def sweep(self) -> list[str]:
         """Remove what is still there (normally nothing: ``--rm``).
 
-        Returns the ids of containers that cannot be removed.
+        Returns the ids of containers that cannot be removed; where Docker does not answer, words
+        for a shell that name those that may be left.
         """
         deadline = time.monotonic() + _SWEEP_LIMIT_S
         seen_none_at: float | None = None
         while True:
             left = self._listed()
+            if left is None:
+                return [f"$(docker ps -aq --filter label={self._label})"]
             now = time.monotonic()
             if left:
                 _docker("rm", "--force", "--volumes", *left)
@@ -55,12 +58,13 @@ class Containers:
                 return left
             time.sleep(0.2)
 
-    def _listed(self) -> list[str]:
-        return _docker("ps", "--all", "--quiet", "--filter", f"label={self._label}").split()
+    def _listed(self) -> list[str] | None:
+        said = _docker("ps", "--all", "--quiet", "--filter", f"label={self._label}")
+        return None if said is None else said.split()
 
 
-def _docker(*words: str) -> str:
-    """What ``docker`` says; nothing where it does not answer."""
+def _docker(*words: str) -> str | None:
+    """What ``docker`` says; None where it does not answer or fails."""
     try:
         done = subprocess.run(
             ["docker", *words],
@@ -70,5 +74,5 @@ def _docker(*words: str) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
+        return None
+    return done.stdout if done.returncode == 0 else None
